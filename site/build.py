@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from error_page import ERRORS, error_page
+from error_page import ERRORS, error_pages
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
@@ -41,6 +41,7 @@ from pages import (
     saved_outputs,
 )
 
+from onnxlab.diagnosis.messages import script_data
 from onnxlab.notebook.graph import netron_files
 from onnxlab.notebook.language import speech
 from onnxlab.operators import recording
@@ -190,7 +191,6 @@ def write_sources(site: Site, folder: Path) -> None:
     pages = site.pages()
     about: dict[str, dict[str, str]] = {
         ATLAS: {"other": f"{ATLAS}.html"},
-        ERRORS: {"other": f"{ERRORS}.html", "description": site.words["errors"]["text"]},
         GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
         SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
     }
@@ -214,7 +214,11 @@ def write_sources(site: Site, folder: Path) -> None:
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
     (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
-    for name, source in ((ERRORS, error_page), (GLOSSARY, glossary_page), (SHEET, sheet_page)):
+    (folder / ERRORS).mkdir()
+    for name, (description, text) in error_pages(site).items():
+        about[name] = {"other": f"{name}.html", "description": description}
+        (folder / f"{name}.md").write_text(text, "utf-8")
+    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page)):
         (folder / f"{name}.md").write_text(source(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
@@ -332,6 +336,7 @@ def write_static(site: Site, folder: Path) -> None:
         "operators": base64.b64encode(table).decode(),
     }
     write_data(folder / "netron.js", kit)
+    write_data(folder / "messages.js", script_data(site.translate))
     atlas = dict(recording())
     atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}
     write_data(folder / "atlas.js", atlas)
@@ -400,6 +405,8 @@ def slim(folder: Path) -> None:
         text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
         text = text.replace('<a href="#main-content">', '<a href="#onnxlab-text">')
         text = text.replace('<article class="bd-article', '<article id="onnxlab-text" class="bd-article')
+        if page.parent.name == ERRORS:  # the search box finds messages by their table
+            text = text.replace("<body", '<body data-pagefind-ignore="all"', 1)
         page.write_text(searchable(text), "utf-8")
 
 

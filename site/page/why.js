@@ -1,68 +1,129 @@
-// Which known message a pasted one is: the rare words that both have. `onnxlab why` does the same in a terminal.
+// What a pasted message means: `onnxlab why` in the page. Table and expressions come from
+// src/onnxlab/diagnosis/messages.py, which does the same in Python; a test holds that both give the same answers.
 
-const words = globalThis.onnxlabWords;
-const tr = (text) => words[text] ?? text;
-const ENOUGH = 0.55;
-const FEW = 3;   // words of a message that must all be there
-const wordsOf = (text) => new Set((text.match(/[A-Za-z_][A-Za-z_]{2,}/g) ?? []).map((word) => word.toLowerCase()));
+const here = globalThis.document?.currentScript.src;
+const tr = (text) => globalThis.onnxlabWords?.[text] ?? text;
+const TABLE = 'messages.js';
 
-const messagesOf = (page) => [...page.querySelectorAll('li:has(> p > code), li:has(> code)')].map((item) => ({
-  item, texts: [...item.querySelectorAll('code')].filter((code) => code.nextSibling?.nodeName === 'BR').map((code) => wordsOf(code.textContent)),
-})).filter(({ texts }) => texts.length);
+let loading;
+const loaded = () => loading ??= new Promise((resolve, reject) => {   // data in a script load from a disk, too
+  if (globalThis.onnxlabData?.[TABLE]) { resolve(globalThis.onnxlabData[TABLE]); return; }
+  const script = document.createElement('script');
+  Object.assign(script, { src: new URL(TABLE, here).href, onload: () => resolve(globalThis.onnxlabData[TABLE]) });
+  script.onerror = () => { loading = undefined; reject(new Error(tr('The answers to messages could not be loaded.'))); };
+  document.head.append(script);
+});
 
-const ranked = (text, messages) => {
-  const counts = new Map();
-  for (const { texts } of messages) for (const word of new Set(texts.flatMap((own) => [...own]))) counts.set(word, (counts.get(word) ?? 0) + 1);
-  const rarity = (own) => [...own].reduce((sum, word) => sum + Math.log(1 + messages.length / counts.get(word)), 0);
-  const lines = text.split('\n').map((line) => line.trim()).filter(Boolean);
-  const windows = lines.map((_, i) => wordsOf(lines.slice(i, i + 4).join(' ')));
-  const score = (own) => {
-    const commons = windows.map((window) => [...own].filter((word) => window.has(word)))
-      .filter((common) => own.size > FEW || common.length === own.size);
-    const common = Math.max(0, ...commons.map(rarity));
-    return common >= ENOUGH * rarity(own) ? common : 0;
-  };
-  return messages.map((message) => ({ ...message, score: Math.max(...message.texts.map(score)) }))
-    .filter((message) => message.score).sort((a, b) => b.score - a.score).slice(0, 3);
+const expressions = new Map();
+const bare = (text) => text.replace(/[ '"`]/g, '').toLowerCase();
+const matched = ([source, gaps, needle], part) => {
+  if (!part.text || !(part.bare ??= bare(part.text)).includes(needle)) return null;
+  if (!expressions.has(source)) expressions.set(source, new RegExp(source, 'is'));
+  const found = expressions.get(source).exec(part.text);
+  if (!found) return null;
+  const fields = Object.fromEntries(gaps.map((gap, i) => [gap, found[i + 1].replace(/^[ '"`.,;:)]+|[ '"`.,;:)]+$/g, '')]));
+  return { fields: Object.fromEntries(Object.entries(fields).filter(([, value]) => value)), end: found.index + found[0].length };
 };
 
-// For the search box, too: the answers to a message, the best first, each with its place on the page of messages.
-const errors = new URL('../errors.html', document.currentScript.src);
-const fetched = async () => messagesOf(new DOMParser().parseFromString(await (await fetch(errors)).text(), 'text/html'));
-let messages = null;
-globalThis.onnxlabWhy = async (text) => {
-  messages ??= fetched().catch((error) => { messages = null; throw error; });
-  return ranked(text, await messages).map(({ item }) => {
-    const rest = item.cloneNode(true);
-    const title = rest.querySelector('code').textContent;
-    rest.querySelectorAll('a, code:has(+ br)').forEach((part) => part.remove());
-    const [cause, cure] = rest.textContent.split(rest.querySelector('strong').textContent);
-    return { title, cause: cause.trim(), cure: cure.trim(), page: `${errors.href}#${item.querySelector('[id]').id}` };
+const partsOf = (text, { cleaning, beginning }) => {
+  for (const [source, instead] of cleaning) text = text.replace(new RegExp(source, 'gm'), instead);
+  const begins = [...text.matchAll(new RegExp(`^[ \\t]*(?=${beginning})`, 'gm'))].map((match) => match.index);
+  const pieces = [0, ...begins].map((begin, i) => text.slice(begin, begins[i]));
+  return [...pieces.reverse(), text, text.replace(/\n/g, '')].map((part) => ({ text: part.replace(/[ \t\n\r\f\v\xa0]+/g, ' ').replace(/^ | $/g, '') }));
+};
+
+const framesOf = (part, { stages }) => {
+  const found = stages.map(({ name, frames }) => [name, frames.map((frame) => matched(frame, part)).find(Boolean)]);
+  return new Map(found.filter(([, match]) => match));
+};
+
+const filled = (sentences, fields, types) => {
+  const values = { ...fields };
+  for (const [name, value] of Object.entries(fields)) values[`${name}_numpy`] = types[value] ?? value;
+  const gaps = (form) => [...form.matchAll(/\{(\w+)\}/g)].map((gap) => gap[1]);
+  return sentences.map((forms) => forms.find((form) => gaps(form).every((gap) => gap in values)) ?? '').filter(Boolean)
+    .map((form) => form.replace(/\{(\w+)\}/g, (_, gap) => values[gap])).join(' ');
+};
+
+const TIERS = { message: 0, kind: 1, warning: 1, wrapper: 2 };
+const before = (a, b) => { const i = a.findIndex((value, j) => value !== b[j]); return i < 0 ? 0 : a[i] - b[i]; };
+
+const address = (page) => (here ? new URL(`../${page}`, here).href : page);
+
+const explained = (parts, table, most) => {
+  const ranked = new Map();
+  parts.forEach((part, place) => {
+    const { frames } = part;
+    const [stage, frame] = [...frames][0] ?? [];
+    table.kinds.forEach((kind, number) => {
+      let { certainty } = kind;
+      const where = certainty !== 'kind' ? part : { text: kind.stage === stage ? part.text.slice(frame.end) : '' };
+      let fields = kind.texts.map((wording) => matched(wording, where)).find(Boolean)?.fields;
+      if (!fields && kind.stage === stage && kind.operators.includes(frame.fields.op)) [certainty, fields] = ['kind', {}];
+      if (!fields) return;
+      const rank = [TIERS[certainty], place, Number(certainty === 'kind'), number];
+      if (ranked.has(kind.name) && before(rank, ranked.get(kind.name).rank) >= 0) return;
+      const known = { ...frames.get(kind.stage)?.fields, ...fields };
+      const [cause, cure] = [kind.cause, kind.cure].map((sentences) => filled(sentences, known, table.types));
+      const page = address(`errors/${kind.name}.html`);
+      ranked.set(kind.name, { rank, answer: { name: kind.name, certainty, title: kind.title, cause, cure, page } });
+    });
   });
+  const best = [...ranked.values()].sort((a, b) => before(a.rank, b.rank)).map(({ answer }) => answer);
+  return best.slice(0, best[0]?.certainty === 'message' ? 1 : most);
 };
 
-document.addEventListener('DOMContentLoaded', () => {
+// For the search box, too: the answers to a message, the best first, each with the address of its page; none if it
+// is unknown, and then `stage` of the result says where it comes from, if anything does.
+globalThis.onnxlabWhy = async (text, most = 3) => {
+  const table = await loaded();
+  const parts = partsOf(text, table).map((part) => Object.assign(part, { frames: framesOf(part, table) }));
+  const answers = explained(parts, table, most);
+  const frame = parts.map(({ frames }) => [...frames.keys()][0]).find(Boolean);
+  const paths = [...text.matchAll(new RegExp(table.package, 'g'))].map((file) => `${file[1].replaceAll('\\', '/')}/`).reverse();
+  const inPackage = (path) => table.stages.find(({ packages }) => packages.some((begin) => path.startsWith(begin)));
+  const stage = frame ? table.stages.find(({ name }) => name === frame) : paths.map(inPackage).find(Boolean);
+  return Object.assign(answers, { stage });
+};
+
+const make = (tag, ...content) => { const node = document.createElement(tag); node.append(...content); return node; };
+const link = (title, href) => Object.assign(make('a', title), { href });
+
+globalThis.document?.addEventListener('DOMContentLoaded', () => {
   const place = document.querySelector('.onnxlab-why');
   if (!place) return;
-  const known = messagesOf(document);
   const field = document.createElement('textarea');
   Object.assign(field, { rows: 5, placeholder: tr('Paste an error message, or a whole traceback.') });
   field.setAttribute('aria-label', field.placeholder);
-  const answers = document.createElement('ul');
-  const status = document.createElement('p');
-  status.setAttribute('role', 'status');
-  const copyOf = (item) => {
-    const copy = item.cloneNode(true);
-    copy.querySelectorAll('[id]').forEach((part) => part.removeAttribute('id'));
-    return copy;
-  };
-  const answer = () => {
-    const best = ranked(field.value, known);
-    answers.replaceChildren(...best.map(({ item }) => copyOf(item)));
-    status.textContent = best.length || !field.value.trim() ? '' : tr('No message that the course knows is like this one. Look at the stage: does the export fail, the loading of the file, or a run? Then search for the operator.');
+  const result = document.createElement('div');
+  result.setAttribute('role', 'status');
+  let asked = 0;
+  const answer = async () => {
+    const mine = ++asked;
+    const text = field.value.trim();
+    let content = [];
+    try {
+      const answers = text ? await onnxlabWhy(text) : [];
+      if (mine !== asked) return;   // somebody typed on meanwhile
+      const [first, ...others] = answers;
+      const { stage } = answers;
+      if (first) {
+        content = [make('p', first.cause), make('p', make('strong', `${tr('What helps:')} `), first.cure), make('p', link(first.title, first.page))];
+        if (first.certainty === 'kind') content.unshift(make('p', make('em', tr('The kind of fault is known, not this message:'))));
+        if (others.length) {
+          const list = make('ul', ...others.map((other) => make('li', `${other.cause} `, link(other.title, other.page))));
+          content.push(make('details', make('summary', tr('Less likely:')), list));
+        }
+      } else if (stage) {
+        content = [make('p', make('strong', tr('This message is not known.')), ` ${stage.title[0].toUpperCase()}${stage.title.slice(1)}: ${stage.what}`), make('ul', ...stage.steps.map((step) => make('li', step))), make('p', link(stage.explained, address(stage.page)))];
+      } else if (text) {
+        content = [make('p', tr('No message that the course knows is like this one. Look at the stage: does the export fail, the loading of the file, or a run? Then search for the operator.'))];
+      }
+    } catch (error) { content = [make('p', error.message)]; }
+    result.replaceChildren(...content);
   };
   field.addEventListener('input', answer);
-  place.append(field, status, answers);
-  field.value = new URLSearchParams(location.search).get('q') ?? '';   // what the search found nothing for
+  place.append(field, result);
+  field.value = new URLSearchParams(location.search).get('q') ?? '';   // the search box leads here
   answer();
 });

@@ -130,7 +130,7 @@ def _write_place(chapter: str, section: str) -> None:
 
 
 def _why(options: argparse.Namespace) -> int:
-    from onnxlab.diagnosis.messages import explain
+    from onnxlab.notebook.message_text import message_text
 
     speak(requested_language())
     message = " ".join(options.text)
@@ -139,27 +139,13 @@ def _why(options: argparse.Namespace) -> int:
     if not message.strip():
         what, then = "No message was given.", 'Give it in quotation marks, onnxlab why "...", or by a pipe.'
         raise NoMessage(what, "", then)
-    known = explain(message)
-    for number, answer in enumerate(known):
-        print(("\n" if number else "") + plain(tr(answer.cause)))
-        print("  " + plain(tr(answer.cure)))
-        _write_place(answer.chapter, answer.section)
-        if answer.patient:
-            print("  " + tr(f'To treat it, open patient("{answer.patient}") in a notebook.'))
-    if not known:
-        print(tr("No such message is known. Find the stage at which it appears:"))
-        print(
-            "  "
-            + tr("capture: run torch.export.export(model, args) alone; translation: read the last exception;")
-        )
-        print(
-            "  "
-            + tr(
-                "loading: run onnxlab doctor on the file; running: compare the feed with "
-                "session.get_inputs()."
-            )
-        )
-    return 0 if known else 1
+    said = message_text(message)
+    print("\n".join(said.before))
+    if said.place:
+        _write_place(*said.place)
+    if said.after:
+        print("\n".join(said.after))
+    return 0 if said.known else 1
 
 
 def _compare(options: argparse.Namespace) -> int:

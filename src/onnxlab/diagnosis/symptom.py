@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import onnx
 
+from onnxlab.diagnosis.messages import explained
 from onnxlab.plain_text import plain
 
 Seen = TypeVar("Seen")
@@ -43,20 +44,6 @@ LESSONS = {
     "training": ("10b_what_runs", "6. What does a file made in train() compute?"),
 }
 """The chapter and the section that explain a kind of symptom."""
-
-
-def explained(chapter: str, section: str) -> str:
-    """Return where something is explained, in a sentence.
-
-    Example:
-        >>> explained("04_dynamic_shapes", "2. Which sizes does each file accept?")
-        'Explained in chapter 04_dynamic_shapes, section 2.'
-    """
-    number, point, _ = section.partition(". ")
-    # The number, as the heading is Chinese in the Chinese edition.
-    return (
-        f"Explained in chapter {chapter}, section {number}." if point else f"Explained in chapter {chapter}."
-    )
 
 
 @dataclass(frozen=True)

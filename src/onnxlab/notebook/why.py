@@ -1,30 +1,37 @@
 """`why(message)` in a notebook: what an error message means, what helps, and the section that explains it."""
 
+import sys
+import traceback
+
 import ipywidgets
 
-from onnxlab.diagnosis.messages import Answer, explain
-from onnxlab.diagnosis.symptom import explained
+from onnxlab.diagnosis.messages import explained
 from onnxlab.notebook.labs.checks import message_box
 from onnxlab.notebook.labs.next_step import display_buttons, section_link, way_output
 from onnxlab.notebook.language import tr
+from onnxlab.notebook.message_text import message_text
 from onnxlab.notebook.outputs import display_html, display_widget
 
 _TONE = "#1f6feb"
 
 
 def why(message: str | BaseException = "") -> None:
-    """Show what an error message means and what helps; without one, a field into which it can be pasted.
+    """Show what an error message means and what helps.
+
+    Without a message it answers the last error of this notebook, and shows a field to paste another into.
 
     Args:
         message: The message, a whole traceback, or the exception itself.
 
     >>> why("Unsupported model IR version: 10, max supported IR version: 9")
-    The file's format is newer than the installed ONNX Runtime.
-    Update onnxruntime, or export with a smaller opset and lower ir_version.
-    Explained in chapter 13_ship_it, section 1.
+    The file's IR version, 10, is newer than this ONNX Runtime, which reads up to 9.
+      Update onnxruntime, or export with a smaller opset and lower ir_version.
+      Explained in chapter 13_ship_it, section 1.
     """
+    last: BaseException | None = getattr(sys, "last_value", None)
+    if message or last is not None:
+        _show(message or last or "")
     if message:
-        _show(f"{type(message).__name__}: {message}" if isinstance(message, BaseException) else message)
         return
     note = tr('Paste an error message into the field, or write it into the call: why("...").')
     display_html(message_box(note, _TONE), note)
@@ -32,29 +39,12 @@ def why(message: str | BaseException = "") -> None:
     display_buttons({tr("What does it mean?"): lambda: _show(field.value)}, above=[field])
 
 
-def _show(message: str) -> None:
-    known = explain(message)
-    for answer in known:
-        text = "\n".join(_lines(answer))
-        display_html(message_box(text, _TONE), text)
-    links = [section_link(answer.chapter, answer.section) for answer in known]
-    if any(links):
-        display_widget(way_output("".join(f"<p>{link}</p>" for link in links)))
-    if not known:
-        lines = [
-            tr("No such message is known. Find the stage at which it appears:"),
-            tr("capture: run torch.export.export(model, args) alone; translation: read the last exception;"),
-            tr(
-                "loading: run onnxlab doctor on the file; running: compare the feed with "
-                "session.get_inputs()."
-            ),
-        ]
-        display_html(message_box("\n".join(lines), _TONE), "\n".join(lines))
-
-
-def _lines(answer: Answer) -> list[str]:
-    lines = [tr(answer.cause), tr(answer.cure), tr(explained(answer.chapter, answer.section))]
-    if answer.patient:
-        call = f'`from onnxlab import patient; patient("{answer.patient}")`'
-        lines.append(tr(f"To treat it, run {call}."))
-    return lines
+def _show(message: str | BaseException) -> None:
+    if isinstance(message, BaseException):
+        message = "".join(traceback.format_exception(message))
+    said = message_text(message)
+    place = ["  " + tr(explained(*said.place))] if said.place else []
+    text = "\n".join([*said.before, *place, *said.after])
+    display_html(message_box(text, _TONE), text)
+    if said.place and (link := section_link(*said.place)):
+        display_widget(way_output(f"<p>{link}</p>"))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from onnxlab.diagnosis.messages import sentences
 from onnxlab.labs.kit.outcome import Status
 from onnxlab.notebook.language import AROUND, GAP, context, letters
 
@@ -233,8 +234,13 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
         for text, kind in _in_lab(tomllib.loads(path.read_text("utf-8"))):
             if letters(text):
                 yield _escaped(text), kind, path.relative_to(package).as_posix()
-    for answer in tomllib.loads((package / "assets" / "messages.toml").read_text("utf-8"))["message"]:
-        yield from ((_escaped(answer[part]), "message", "assets/messages.toml") for part in ("cause", "cure"))
+    known = tomllib.loads((package / "assets" / "messages.toml").read_text("utf-8"))
+    texts = [kind[part] for kind in known["kind"] for part in ("cause", "cure")]
+    texts += [text for stage in known["stage"] for text in (stage["title"], stage["what"], *stage["steps"])]
+    for text in texts:
+        # A sentence with a gap that a message does not fill is left out: each is a text of its own.
+        parts = [form for forms in sentences(text) for form in forms] if GAP.search(text) else [text]
+        yield from ((part, "message", "assets/messages.toml") for part in parts)
     for module in MODULES:
         path = package / module
         for source in [path] if path.is_file() else sorted(path.rglob("*.py")):

@@ -1,0 +1,52 @@
+"""What is said of an error message, in notebooks and terminals: without torch, IPython or widgets."""
+
+from dataclasses import dataclass
+
+from onnxlab.diagnosis.messages import explain, read
+from onnxlab.notebook.language import tr
+
+
+@dataclass(frozen=True)
+class MessageText:
+    """What is said of a message.
+
+    Attributes:
+        before: The lines up to where it is explained: cause and cure; or the stage, and how to go on there.
+        place: The chapter and the section that explain it; None for a message of no known stage.
+        after: The lines below: a patient, and what is less likely.
+        known: Whether there is an answer.
+    """
+
+    before: list[str]
+    place: tuple[str, str] | None
+    after: list[str]
+    known: bool
+
+
+def message_text(text: str) -> MessageText:
+    """Return what is said of a message: the answer, or the stage that it comes from."""
+    message, known = read(text), explain(text)
+    before = [tr(f"Your line: {message.line}")] if message.line else []
+    after: list[str] = []
+    if known:
+        first, *others = known
+        if first.certainty == "kind":
+            before.append(tr("The kind of fault is known, not this message:"))
+        before += [tr(first.cause), "  " + tr(first.cure)]
+        if first.patient:
+            after.append("  " + tr(f'To treat it, open patient("{first.patient}") in a notebook.'))
+        if others:
+            after += ["", tr("Less likely:"), *("  " + tr(answer.cause) for answer in others)]
+        return MessageText(before, first.place, after, known=True)
+    if stage := message.stage:
+        before += [tr("This message is not known."), tr(f"It comes from {stage.title}."), tr(stage.what)]
+        before += ["  - " + tr(step) for step in stage.steps]
+        return MessageText(before, (stage.chapter, stage.section), after, known=False)
+    before += [
+        tr("No such message is known. Find the stage at which it appears:"),
+        "  "
+        + tr("capture: run torch.export.export(model, args) alone; translation: read the last exception;"),
+        "  "
+        + tr("loading: run onnxlab doctor on the file; running: compare the feed with session.get_inputs()."),
+    ]
+    return MessageText(before, None, after, known=False)

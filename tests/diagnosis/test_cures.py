@@ -1,0 +1,746 @@
+"""What `onnxlab why` advises, tried: each case raises its message in today's wording, and then does not.
+
+A case is one small program that is run twice, without the advice and with it.
+"""
+
+import copy
+import pickle
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, checker, compose, helper, numpy_helper, version_converter
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnxconverter_common import float16
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
+
+from onnxlab.diagnosis.messages import explain
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+F, D, I64, I32, BOOL = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.BOOL,
+)
+X = np.ones((2, 3), np.float32)
+CASES: dict[str, Callable[[bool], object]] = {}
+
+
+def case(kind: str) -> Callable[[Callable[[bool], object]], Callable[[bool], object]]:
+    """Register a program for a kind of message; its argument tells whether the advice is followed."""
+
+    def register(program: Callable[[bool], object]) -> Callable[[bool], object]:
+        CASES[kind] = program
+        return program
+
+    return register
+
+
+def node(operator: str, inputs: str, outputs: str = "y", **attributes: object) -> onnx.NodeProto:
+    """Make a node from names with spaces between them."""
+    return helper.make_node(operator, inputs.split(), outputs.split(), name=operator.lower(), **attributes)
+
+
+def model(*nodes, x=(F, ["a", "b"]), y=(F, None), opset=17, ir=8, domains=(), more=(), **weights):
+    """Make a model from x (and more inputs) to y."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", *x), *more],
+        [helper.make_tensor_value_info("y", *y)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=ir)
+
+
+def session(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """Load a model without ONNX Runtime's log."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options)
+
+
+def run(proto: onnx.ModelProto, **feeds: object) -> list[np.ndarray]:
+    """Run a model."""
+    return session(proto).run(None, feeds)
+
+
+RELU = model(node("Relu", "x"), y=(F, ["a", "b"]))
+TABLE = model(node("Gather", "w x"), x=(I64, ["n"]), w=np.zeros((5, 2), np.float32))
+
+
+# --- the call of session.run
+
+
+@case("type-of-a-feed")
+def _(cured):
+    ids = np.array([1], np.int32)
+    run(TABLE, x=ids.astype(np.int64) if cured else ids)
+
+
+@case("double-for-float")
+def _(cured):
+    run(RELU, x=np.ones((2, 3)).astype(np.float32) if cured else np.ones((2, 3)))
+
+
+@case("texts-for-numbers")
+def _(cured):
+    x = np.array([["1", "2"]], object)
+    run(RELU, x=x.astype(np.float32) if cured else x)
+
+
+@case("float-for-float16")
+def _(cured):
+    run(float16.convert_float_to_float16(copy.deepcopy(RELU), keep_io_types=cured), x=X)
+
+
+@case("rank-of-a-feed")
+def _(cured):
+    run(RELU, x=X[0][None] if cured else X[0])
+
+
+@case("size-of-a-feed")
+def _(cured):
+    run(model(node("Relu", "x"), x=(F, ["a" if cured else 1, 3])), x=X)
+
+
+@case("not-an-array")
+def _(cured):
+    x = torch.ones(2, 3)
+    run(RELU, x=x.numpy() if cured else x)
+
+
+@case("numpy-of-a-gradient")
+def _(cured):
+    x = torch.ones(2, 3, requires_grad=True)
+    run(RELU, x=(x.detach() if cured else x).numpy())
+
+
+@case("input-is-missing")
+def _(cured):
+    loaded = session(RELU)
+    loaded.run(None, {loaded.get_inputs()[0].name if cured else "input": X})
+
+
+@case("input-name-unknown")
+def _(cured):
+    loaded = session(RELU)
+    feeds = {"x": X, "mask": X}
+    known = {one.name for one in loaded.get_inputs()}
+    loaded.run(None, {name: value for name, value in feeds.items() if name in known or not cured})
+
+
+@case("input-is-none")
+def _(cured):
+    run(RELU, x=X if cured else None)
+
+
+@case("output-name-unknown")
+def _(cured):
+    loaded = session(RELU)
+    loaded.run([one.name for one in loaded.get_outputs()] if cured else ["logits"], {"x": X})
+
+
+@case("run-without-a-dict")
+def _(cured):
+    session(RELU).run(*((None, {"x": X}) if cured else ({"x": X},)))
+
+
+@case("iobinding-without-output")
+def _(cured):
+    loaded = session(RELU)
+    binding = loaded.io_binding()
+    binding.bind_cpu_input("x", X)
+    if cured:
+        binding.bind_output("y")
+    loaded.run_with_iobinding(binding)
+
+
+# --- sessions
+
+
+@case("session-options-type")
+def _(cured):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = (
+        onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL if cured else 99  # type: ignore[assignment]
+    )
+
+
+@case("options-are-no-dict")
+def _(cured):
+    options = onnxruntime.SessionOptions() if cured else {"intra_op_num_threads": 1}
+    onnxruntime.InferenceSession(RELU.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@case("not-a-session-source")
+def _(cured):
+    onnxruntime.InferenceSession(RELU.SerializeToString() if cured else RELU)
+
+
+@case("session-pickled")
+def _(cured):
+    pickle.dumps(RELU.SerializeToString() if cured else session(RELU))
+
+
+# --- the file
+
+
+@case("file-is-not-there")
+def _(cured):
+    onnx.save(RELU, "model.onnx")
+    onnxruntime.InferenceSession(str(Path("model.onnx").resolve()) if cured else "models/model.onnx")
+
+
+@case("file-is-not-onnx")
+def _(cured):
+    Path("model.onnx").write_bytes(RELU.SerializeToString() if cured else b"<!DOCTYPE html><html></html>")
+    onnxruntime.InferenceSession("model.onnx")
+
+
+def save_apart() -> None:
+    """Save a model and its weights in two files."""
+    proto = model(node("MatMul", "x w"), w=np.ones((3, 64), np.float32))
+    Path("w.data").unlink(missing_ok=True)
+    onnx.save(proto, "apart.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+
+
+@case("weights-file-is-missing")
+def _(cured):
+    save_apart()
+    if not cured:
+        Path("w.data").rename("weights.data")
+    onnxruntime.InferenceSession("apart.onnx")
+
+
+@case("weights-from-bytes")
+def _(cured):
+    save_apart()
+    data, folder = Path("apart.onnx").read_bytes(), Path.cwd()
+    options = onnxruntime.SessionOptions()
+    if cured:
+        key = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(key, str(folder))
+    Path("elsewhere").mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir("elsewhere")
+        onnxruntime.InferenceSession(data, options)
+
+
+@case("external-file-exists")
+def _(cured):
+    save_apart()
+    if cured:
+        Path("w.data").unlink()
+    proto = model(node("MatMul", "x w"), w=np.ones((3, 64), np.float32))
+    onnx.save(proto, "again.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+
+
+@case("ir-version")
+def _(cured):
+    session(model(node("Relu", "x"), ir=8 if cured else 99))
+
+
+@case("opset-too-new")
+def _(cured):
+    session(model(node("Relu", "x"), opset=18 if cured else 99, ir=10))
+
+
+@case("operator-of-another-opset")
+def _(cured):
+    session(model(node("Gelu", "x"), opset=20 if cured else 17, ir=9))
+
+
+@case("kernel-of-an-old-opset")
+def _(cured):
+    add = node("Add", "x x", broadcast=1)
+    proto = model(add, x=(F, [2, 3]), y=(F, [2, 3]), opset=5, ir=3)
+    session(version_converter.convert_version(proto, 13) if cured else proto)
+
+
+@case("operator-not-registered")
+def _(cured):
+    proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), domains=["mine"])
+    if cured:
+        imports = [helper.make_opsetid("", 17)]
+        proto.functions.append(
+            helper.make_function("mine", "Twice", ["x"], ["y"], [node("Add", "x x")], imports)
+        )
+    session(proto)
+
+
+@case("type-not-allowed")
+def _(cured):
+    cast = [node("Cast", "x", "c", to=F)] if cured else []
+    session(
+        model(*cast, node("Relu", "c" if cured else "x"), x=(BOOL, ["a"]), y=(F if cured else BOOL, None))
+    )
+
+
+@case("shape-of-int32")
+def _(cured):
+    session(model(node("Reshape", "x s"), s=np.array([-1], np.int64 if cured else np.int32)))
+
+
+@case("types-disagree")
+def _(cured):
+    session(model(node("Add", "x w"), w=np.ones(3, np.float32 if cured else np.int64)))
+
+
+@case("output-type-declared")
+def _(cured):
+    session(model(node("Relu", "x"), y=(F if cured else D, None)))
+
+
+@case("name-twice")
+def _(cured):
+    session(model(node("Relu", "x", "h" if cured else "y"), node("Abs", "h" if cured else "x")))
+
+
+@case("value-nobody-makes")
+def _(cured):
+    session(model(node("Relu", "x" if cured else "lost")))
+
+
+@case("nodes-not-sorted")
+def _(cured):
+    nodes = [node("Relu", "h"), node("Abs", "x", "h")]
+    checker.check_model(model(*(nodes[::-1] if cured else nodes), y=(F, ["a", "b"])))
+
+
+@case("count-of-inputs")
+def _(cured):
+    session(model(node("Add", "x x" if cured else "x")))
+
+
+@case("graph-shapes-merge")
+def _(cured):
+    session(
+        model(node("Concat", "x w", axis=1), x=(F, [1, 3]), w=np.ones((1 if cured else 2, 4), np.float32))
+    )
+
+
+@case("attribute-unknown")
+def _(cured):
+    operator = "LeakyRelu" if cured else "Relu"
+    checker.check_model(model(node(operator, "x", alpha=0.1), y=(F, ["a", "b"])))
+
+
+@case("opset-import-is-missing")
+def _(cured):
+    proto = copy.deepcopy(RELU)
+    if not cured:
+        del proto.opset_import[:]
+    checker.check_model(proto)
+
+
+@case("field-is-missing")
+def _(cured):
+    proto = copy.deepcopy(RELU)
+    if not cured:
+        proto.graph.input[0].ClearField("type")
+    checker.check_model(proto)
+
+
+@case("inconsistent-type")
+def _(cured):
+    proto = model(node("Add", "x w"), w=np.ones(3, np.float32 if cured else np.int64))
+    onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+
+
+@case("unsupported-type")
+def _(cured):
+    cast = [node("Cast", "x", "c", to=F)] if cured else []
+    proto = model(*cast, node("Floor", "c" if cured else "x"), x=(I64, ["a"]), y=(F if cured else I64, None))
+    onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+
+
+@case("shape-inference-differs")
+def _(cured):
+    proto = model(node("Relu", "x", "h"), node("Abs", "h"), x=(F, [2, 3]))
+    proto.graph.value_info.append(helper.make_tensor_value_info("h", F, [2, 4]))
+    if cured:
+        del proto.graph.value_info[:]
+    onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+
+
+@case("number-of-values")
+def _(cured):
+    helper.make_tensor("w", F, [3] if cured else [2, 2], [1.0, 2.0, 3.0])
+
+
+@case("merge-names")
+def _(cured):
+    first, second = RELU, copy.deepcopy(RELU)
+    edges = [("y", "x")]
+    if cured:
+        first, second = compose.add_prefix(first, "a_"), compose.add_prefix(second, "b_")
+        edges = [("a_y", "b_x")]
+    compose.merge_models(first, second, io_map=edges)
+
+
+@case("merge-ir-version")
+def _(cured):
+    first, second = compose.add_prefix(RELU, "a_"), compose.add_prefix(RELU, "b_")
+    second.ir_version = 8 if cured else 9
+    compose.merge_models(first, second, io_map=[("a_y", "b_x")])
+
+
+@case("reference-evaluator-unknown")
+def _(cured):
+    class Twice(OpRun):
+        op_domain = "mine"
+
+        def _run(self, x):
+            return (x + x,)
+
+    proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), domains=["mine"])
+    ReferenceEvaluator(proto, new_ops=[Twice] if cured else None).run(None, {"x": X})
+
+
+# --- nodes that run
+
+
+@case("index-beyond-the-table")
+def _(cured):
+    ids = np.array([5])
+    run(TABLE, x=ids[ids < 5] if cured else ids)
+
+
+@case("channels-of-a-convolution")
+def _(cured):
+    image = np.ones((1, 8, 8, 3), np.float32)
+    proto = model(node("Conv", "x w"), x=(F, ["n", "c", "h", "w"]), w=np.ones((2, 3, 3, 3), np.float32))
+    run(proto, x=image.transpose(0, 3, 1, 2) if cured else image)
+
+
+@case("topk-too-large")
+def _(cured):
+    run(model(node("TopK", "x k", "y i"), k=np.array([2 if cured else 9])), x=X)
+
+
+@case("split-size")
+def _(cured):
+    sizes = model(node("Split", "x s", "y z", axis=1), s=np.array([2, 1 if cured else 4]))
+    run(sizes, x=X)
+
+
+@case("squeeze-size")
+def _(cured):
+    proto = model(node("Squeeze", "x s"), x=(F, ["a", "b", "c"]), s=np.array([1 if cured else 0]))
+    run(proto, x=np.ones((2, 1, 3), np.float32))
+
+
+@case("concat-size")
+def _(cured):
+    other = helper.make_tensor_value_info("z", F, ["c", "d"])
+    run(model(node("Concat", "x z", axis=1), more=[other]), x=X, z=X if cured else X[:1])
+
+
+@case("matmul-size")
+def _(cured):
+    other = helper.make_tensor_value_info("z", F, ["c", "d"])
+    run(model(node("MatMul", "x z"), more=[other]), x=X, z=X.T if cured else X)
+
+
+@case("broadcast-size")
+def _(cured):
+    other = helper.make_tensor_value_info("z", F, ["c", "d"])
+    table = np.ones((1, 9), np.float32)
+    run(model(node("Add", "x z"), more=[other]), x=X, z=table[:, : X.shape[1]] if cured else table)
+
+
+@case("where-size")
+def _(cured):
+    mask = helper.make_tensor_value_info("m", BOOL, ["c"])
+    proto = model(node("Where", "m x x"), more=[mask])
+    run(proto, x=X, m=np.ones(X.shape[1] if cured else 9, bool))
+
+
+@case("reshape-size")
+def _(cured):
+    run(model(node("Reshape", "x s"), s=np.array([-1 if cured else 1, 3])), x=X)
+
+
+@case("expand-size")
+def _(cured):
+    shape = helper.make_tensor_value_info("s", I64, [2])
+    run(model(node("Expand", "x s"), more=[shape]), x=X, s=np.array(X.shape if cured else [5, 5]))
+
+
+@case("slice-values")
+def _(cured):
+    step = helper.make_tensor_value_info("s", I64, [1])
+    proto = model(node("Slice", "x b e a s"), more=[step], b=np.array([0]), e=np.array([2]), a=np.array([0]))
+    run(proto, x=X, s=np.array([1 if cured else 0]))
+
+
+@case("out-of-memory")
+def _(cured):
+    shape = helper.make_tensor_value_info("s", I64, [2])
+    proto = model(node("Expand", "x s"), x=(F, [1]), more=[shape])
+    run(proto, x=np.ones(1, np.float32), s=np.array([2, 3] if cured else [2**40, 2]))
+
+
+@case("recurrent-state-size")
+def _(cured):
+    state = helper.make_tensor_value_info("h", F, [1, "n", 4])
+    weights = {"w": np.ones((1, 16, 3), np.float32), "r": np.ones((1, 16, 4), np.float32)}
+    lstm = helper.make_node("LSTM", ["x", "w", "r", "", "", "h"], ["y"], name="lstm", hidden_size=4)
+    proto = model(lstm, x=(F, ["t", "b", 3]), more=[state], **weights)
+    x = np.ones((5, 2, 3), np.float32)
+    run(proto, x=x, h=np.zeros((1, x.shape[1] if cured else 1, 4), np.float32))
+
+
+# --- float16 and the quantiser
+
+
+@case("resize-in-float16")
+def _(cured):
+    scales = np.array([1, 1, 2, 2], np.float32)
+    resize = helper.make_node("Resize", ["x", "", "s"], ["y"], name="resize")
+    proto = model(resize, x=(F, [1, 1, 4, 4]), y=(F, [1, 1, 8, 8]), s=scales)
+    session(float16.convert_float_to_float16(proto, op_block_list=["Resize"] if cured else []))
+
+
+@case("cast-of-a-float16-converter")
+def _(cured):
+    nodes = [node("Shape", "x", "s"), node("Cast", "s", "f", to=F), node("Mul", "f w")]
+    proto = model(*nodes, x=(F, [2, 2]), y=(F, [2]), w=np.array([2, 3], np.float32))
+    blocked = [*float16.DEFAULT_OP_BLOCK_LIST, "Cast"] if cured else None
+    session(float16.convert_float_to_float16(proto, op_block_list=blocked))
+
+
+def linear() -> str:
+    """Save a model with one MatMul."""
+    weight = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    onnx.save(model(node("MatMul", "x w"), x=(F, [1, 64]), y=(F, [1, 64]), w=weight), "linear.onnx")
+    return "linear.onnx"
+
+
+class Reader(CalibrationDataReader):
+    """Calibration data in a list."""
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.items = iter([{"x": array} for array in arrays])
+
+    def get_next(self):
+        return next(self.items, None)
+
+
+ROW = np.ones((1, 64), np.float32)
+
+
+@case("quantised-to-16-bits")
+def _(cured):
+    quantize_dynamic(linear(), "int.onnx", weight_type=QuantType.QInt8 if cured else QuantType.QInt16)
+    session(onnx.load("int.onnx"))
+
+
+@case("calibration-is-empty")
+def _(cured):
+    quantize_static(linear(), "int.onnx", Reader(*([ROW] if cured else [])))
+
+
+@case("scale-is-not-finite")
+def _(cured):
+    quantize_static(linear(), "int.onnx", Reader(ROW if cured else ROW * np.nan))
+
+
+# --- exports
+
+
+@dataclass
+class Pair:
+    """Two outputs."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Calls(torch.nn.Module):
+    """Calls a function."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def export(module: object, *args: torch.Tensor, dynamo: bool = True, **options: object) -> None:
+    """Export without the exporter's reports."""
+    torch.onnx.export(module, args or (torch.randn(2, 4),), "m.onnx", dynamo=dynamo, verbose=False, **options)
+
+
+@case("if-on-values")
+def _(cured):
+    export(Calls(lambda x: torch.where(x.sum() > 0, x, -x) if cured else (x if x.sum() > 0 else -x)))
+
+
+@case("branches-alias")
+def _(cured):
+    export(
+        Calls(
+            lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.clone() if cured else x, (x,)),
+        )
+    )
+
+
+@case("returns-an-object")
+def _(cured):
+    export(Calls(lambda x: (x, x + 1) if cured else Pair(x, x + 1)))
+
+
+@case("not-a-module")
+def _(cured):
+    torch.export.export(Calls(torch.relu) if cured else torch.relu, (torch.randn(2, 4),))
+
+
+@case("too-many-arguments")
+def _(cured):
+    x = torch.randn(2, 4)
+    torch.export.export(Calls(torch.relu), (x,) if cured else (x, x))
+
+
+@case("dynamic-shapes-keys")
+def _(cured):
+    export(Calls(torch.relu), dynamic_shapes={"x" if cured else "input": {0: torch.export.Dim.AUTO}})
+
+
+@case("example-outside-the-range")
+def _(cured):
+    rows = torch.export.Dim("rows", min=4, max=8)
+    export(Calls(torch.relu), torch.randn(4 if cured else 2, 4), dynamic_shapes=({0: rows},))
+
+
+@case("script-module")
+def _(cured):
+    module = torch.nn.ReLU()
+    export(module if cured else torch.jit.script(module))
+
+
+@case("no-symbolic")
+def _(cured):
+    export(Calls(lambda x: torch.logaddexp(x, x)), dynamo=cured)
+
+
+@case("operator-newer-than-the-opset")
+def _(cured):
+    def attend(x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+    export(Calls(attend), torch.randn(1, 2, 3, 4), dynamo=False, opset_version=14 if cured else 11)
+
+
+@case("axis-or-size-unknown")
+def _(cured):
+    axes = {} if cured else {"dynamic_axes": {"x": {1: "n"}}}
+    export(Calls(lambda x: x.unfold(1, 2, 1)), dynamo=False, opset_version=17, input_names=["x"], **axes)
+
+
+@case("lstm-projection")
+def _(cured):
+    class Projected(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.linear = torch.nn.LSTM(3, 4), torch.nn.Linear(4, 2, bias=False)
+
+        def forward(self, x):
+            return self.linear(self.lstm(x)[0])
+
+    lstm = Projected() if cured else torch.nn.LSTM(3, 4, proj_size=2)
+    export(lstm, torch.randn(5, 1, 3), dynamo=False)
+
+
+@case("sort-out-parameter")
+def _(cured):
+    options = {} if cured else {"stable": True}
+    export(Calls(lambda x: torch.sort(x, **options)[0]), dynamo=False)
+
+
+@case("jit-inputs")
+def _(cured):
+    export(Calls(lambda x: (x, x + 1) if cured else Pair(x, x + 1)), dynamo=False)
+
+
+@case("half-and-float")
+def _(cured):
+    x = torch.randn(1, 4).half()
+    (torch.nn.Linear(4, 4).half() if cured else torch.nn.Linear(4, 4))(x)
+
+
+@case("sizes-in-pytorch")
+def _(cured):
+    x, table = torch.ones(2, 3), torch.ones(9)
+    x + (table[: x.shape[1]] if cured else table)
+
+
+@case("weights-only")
+def _(cured):
+    module = torch.nn.Linear(2, 2)
+    torch.save(module.state_dict() if cured else module, "m.pt")
+    torch.load("m.pt")
+
+
+@case("trace-boolean")
+def _(cured):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        torch.jit.trace(
+            lambda x: torch.where(x.sum() > 0, x, -x) if cured else (x if x.sum() > 0 else -x), torch.ones(2)
+        )
+
+
+@case("trace-number")
+def _(cured):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        torch.jit.trace(lambda x: x * (x.sum() if cured else float(x.sum())), torch.ones(2))
+
+
+@case("trace-new-tensor")
+def _(cured):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        torch.jit.trace(lambda x: x + (x.new_ones(2) if cured else torch.tensor([1.0, 1.0])), torch.ones(2))
+
+
+@case("provider-not-in-this-build")
+def _(cured):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known = onnxruntime.get_available_providers()
+        wanted = [
+            name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in known or not cured
+        ]
+        onnxruntime.InferenceSession(RELU.SerializeToString(), providers=wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+def test_a_cure_ends_its_message(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each package has classes of its own
+        CASES[kind](False)
+    known = explain("".join(traceback.format_exception(raised.value)))
+    assert [answer.name for answer in known[:1]] == [kind], str(raised.value)
+    CASES[kind](True)
