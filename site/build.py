@@ -42,8 +42,8 @@ from pages import (
 )
 
 from onnxlab.diagnosis.messages import script_data
+from onnxlab.language import speech
 from onnxlab.notebook.graph import netron_files
-from onnxlab.notebook.language import speech
 from onnxlab.operators import recording
 from tools.author.colab_edition import colab_edition
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
 
-from onnxlab.notebook.language import speak, tr  # found only now
+from onnxlab.language import speak, tr  # found only now
 
 __all__ = ["Stop", "show", "show_line", "speak", "step", "tr"]
 

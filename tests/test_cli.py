@@ -17,9 +17,10 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.labs.kit.exercise import lab
-from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.labs.kit.progress import record
+from onnxlab.kit.exercise import lab
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.progress import record
+from onnxlab.kit.status import Status
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 

@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from measurements.benchmarks import report
-from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab.kit.exercise import lab as lab_record
 from tests.support.hub import Hub, Seat, finish, hub
 from tests.support.labs import solved
 

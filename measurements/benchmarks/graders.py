@@ -30,9 +30,9 @@ from onnxlab_class.grading.worker.task import uses_exporter
 from onnxlab_class.grading.submissions import cells_of
 from onnxlab_class.grading.worker import server, student
 from onnxlab_class.grading.worker.task import Task
-from onnxlab.labs.kit.checking import judge, questions_seed
-from onnxlab.labs.kit.exercise import lab
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import judge, questions_seed
+from onnxlab.kit.exercise import lab
+from onnxlab.kit.work import Work
 server.load()
 if uses_exporter(sys.argv[1], []):
     server.load_exporter()
@@ -59,8 +59,8 @@ points = {points}
 
 @test_case()
 def test_it(env):
-    from onnxlab.labs.kit.checking import check
-    from onnxlab.labs.kit.exercise import exercise
+    from onnxlab.kit.checking import check
+    from onnxlab.kit.exercise import exercise
 
     chosen = exercise({name!r})[1]
     assert check(chosen, {{answer: env[answer] for answer in chosen.answers}}, 1).points == {points}
@@ -198,7 +198,7 @@ class Memory:
 
 _EXERCISES = """
 import sys
-from onnxlab.labs.kit.exercise import lab
+from onnxlab.kit.exercise import lab
 for exercise in lab(sys.argv[1]).exercises:
     print(exercise.id, exercise.points)
 """

@@ -10,6 +10,7 @@ from onnxlab.exporters import symbolics as symbolics
 from onnxlab.exporters.export import Exporter as Exporter
 from onnxlab.exporters.export import export as export
 from onnxlab.exporters.silence import silenced as silenced
+from onnxlab.language import speak as speak
 from onnxlab.model.graph import dims as dims
 from onnxlab.model.graph import op_types as op_types
 from onnxlab.model.graph import outline as outline
@@ -32,7 +33,6 @@ from onnxlab.notebook.labs.checks import check as check
 from onnxlab.notebook.labs.checks import hint as hint
 from onnxlab.notebook.labs.checks import require as require
 from onnxlab.notebook.labs.progress import progress as progress
-from onnxlab.notebook.language import speak as speak
 from onnxlab.notebook.outputs import live_note as live_note
 from onnxlab.notebook.predict.prediction import ask_again as ask_again
 from onnxlab.notebook.predict.prediction import predict as predict

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from onnxlab.labs.kit.exercise import Status, labs
+from onnxlab.kit.exercise import labs
+from onnxlab.kit.status import Status
 from onnxlab_class.grading.reports import write_feedback
 from onnxlab_class.grading.results import Graded
 

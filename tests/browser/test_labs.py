@@ -7,8 +7,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from onnxlab.labs.kit.exercise import exercise as find
-from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab.kit.exercise import exercise as find
+from onnxlab.kit.exercise import lab as lab_record
 from tests.browser.conftest import screenshot_of_failure
 from tests.support.jupyterlab import ROOT, JupyterServer, jupyter_server
 from tests.support.notebook_page import Notebook, WatchedPage, wait_until

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab.kit import progress
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.status import Status
 from tests.support.learners import EXERCISES, failed, passed, people, progress_file, write
 from tests.support.notebook_page import PATIENCE
 

@@ -8,7 +8,7 @@ from onnxlab.cli import main
 from onnxlab.course import course_copy
 from onnxlab.course.course_copy import NotebooksMissing, copy_course
 from onnxlab.course.lab_release import course_root
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from onnxlab import cli
 from onnxlab.course.lab_check import lab_of
 from onnxlab.course.notebooks import read, write
 from onnxlab.errors import UnknownExercise
-from onnxlab.notebook.language import speak
+from onnxlab.language import speak
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from onnxlab.course import lab_release
 from onnxlab.course.lab_release import LabNotInSync, course_root, release, reset, stamp
 from onnxlab.course.notebooks import read, write
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, lab
 from tools.author.sync import out_of_sync, sync
 
 ROOT = Path(__file__).parents[2]

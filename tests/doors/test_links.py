@@ -30,10 +30,10 @@ SHOWN = """
 import json, os, re, sys, tempfile
 from pathlib import Path
 from onnxlab.diagnosis.messages import answers
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.labs.kit.progress import record, standings
-from onnxlab.labs.kit.solutions import solution
+from onnxlab.kit.exercise import labs
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.progress import record, standings
+from onnxlab.kit.solutions import solution
 from onnxlab.notebook.labs.checks import report_text
 from onnxlab.notebook.labs.next_step import progress_map, section_link, way_on
 from onnxlab.notebook.labs.standings import next_text

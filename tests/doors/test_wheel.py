@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from onnxlab.course.learner_folder import course_files
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 
 ROOT = Path(__file__).parents[2]
 IN_WHEEL = "onnxlab/assets/course"

@@ -234,7 +234,7 @@ _CHEATS = (
         REST,
         body=WRONG,
         before=(
-            "import numpy.testing, onnxlab.runtime.parity as c, onnxlab.labs.kit.judging as j\n"
+            "import numpy.testing, onnxlab.runtime.parity as c, onnxlab.kit.judging as j\n"
             "numpy.testing.assert_allclose = lambda *a, **k: None\n"
             "c.smallest_counterexample = j.smallest_counterexample = lambda *a, **k: None"
         ),
@@ -244,8 +244,8 @@ _CHEATS = (
         REST,
         body=WRONG,
         before=(
-            "import onnxlab.labs.kit.checking as k, onnxlab_class.grading.worker.judge as t\n"
-            "from onnxlab.labs.kit.outcome import Finding\n"
+            "import onnxlab.kit.checking as k, onnxlab_class.grading.worker.judge as t\n"
+            "from onnxlab.kit.outcome import Finding\n"
             "k.judge = t.judge = lambda e, w, s: tuple(Finding(p, True) for p in e.parts)"
         ),
     ),
@@ -264,7 +264,7 @@ _CHEATS = (
         "forges results at the end",
         NOTHING,
         body=WRONG,
-        after=_FORGE + ("import onnxlab.labs.kit.exercise as e\nforge()\nos._exit(0)"),
+        after=_FORGE + ("import onnxlab.kit.exercise as e\nforge()\nos._exit(0)"),
     ),
     Adversary(
         "writes into the package",
@@ -364,7 +364,7 @@ for process in ("self", os.getppid()):
 """
 _FRAMES = """
 def frames():
-    import sys, onnxlab.labs.kit.producing as producing
+    import sys, onnxlab.kit.producing as producing
     frame = sys._getframe()
     while frame:
         yield frame

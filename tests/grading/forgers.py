@@ -12,10 +12,10 @@ from pathlib import Path
 
 import nbformat
 
-from onnxlab.labs.kit.checking import questions_seed
-from onnxlab.labs.kit.exercise import LABS, lab
-from onnxlab.labs.kit.producing import produce_in_child
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import questions_seed
+from onnxlab.kit.exercise import LABS, lab
+from onnxlab.kit.producing import produce_in_child
+from onnxlab.kit.work import Work
 from tests.support.labs import contracts
 
 __all__ = ["CRASH", "ENDLESS", "FORGERS", "Forger", "files_of", "hand_in_forgers", "hand_in_records"]

@@ -172,8 +172,8 @@ def test_no_forger_has_a_point_on_a_cluster(two, tmp_path):
 
 def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
     text = """
-from onnxlab.labs.kit.exercise import Part
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.kit.exercise import Part
+from onnxlab.kit.outcome import Wrong
 
 def judge(work, random):
     raise Wrong("UNHEARD-OF")

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from onnxlab import cli
-from onnxlab.notebook.language import speak
+from onnxlab.language import speak
 from tests.grading.adversaries import ROOT
 
 LAB = "lab07_pooling_indices"

@@ -11,7 +11,7 @@ import pytest
 
 from onnxlab import cli
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.kit.exercise import exercise
 from onnxlab_class.grading.private_judges import NONE, read_judges, with_titles
 from onnxlab_class.grading.results import Ledger, facts
 from onnxlab_class.grading.run import grade
@@ -20,8 +20,8 @@ from onnxlab_class.sandbox.watcher import Limits
 from tests.grading.small_class import FULL, REST, RIGHT, Learner, hand_in
 
 MINE = """
-from onnxlab.labs.kit.exercise import Part
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.kit.exercise import Part
+from onnxlab.kit.outcome import Wrong
 
 SECRET = "UNHEARD-OF"
 

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from onnxlab.labs.kit.exercise import lab
+from onnxlab.kit.exercise import lab
 from onnxlab_class.grading.grades import (
     NOT_GRADED,
     NOT_SUBMITTED,

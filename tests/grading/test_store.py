@@ -15,7 +15,8 @@ from dataclasses import asdict
 import pytest
 
 from onnxlab.files import CannotWrite
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.status import Status
 from onnxlab_class.grading.results import Ledger, LedgerRefused, facts, read_evidence
 from tests.support.graded_class import EXERCISES, HOSTILE, evidence, outcomes, submission
 

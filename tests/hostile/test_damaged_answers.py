@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from onnx import parser
 
 from onnxlab.judges.lab01_control_flow.interventions import inlined
-from onnxlab.labs.kit.checking import judge, questions_seed
-from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.producing import produce
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import judge, questions_seed
+from onnxlab.kit.exercise import exercise
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.producing import produce
+from onnxlab.kit.work import Work
 from tests.hostile.damage import arrays, damaged_models, json_files
 from tests.support.labs import contracts
 

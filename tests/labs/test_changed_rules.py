@@ -6,8 +6,8 @@ from torch.onnx._internal.torchscript_exporter import utils
 
 from onnxlab.exporters.symbolics import restored_rules, rule_opsets, symbolic
 from onnxlab.judges.lab05_bitshift import find_wrong_shift
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import exercise
 from tests.labs.answers import lab04 as answers_lab04
 from tests.labs.answers.lab05 import minus_one, nothing_found, right
 

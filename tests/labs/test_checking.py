@@ -13,12 +13,13 @@ import torch
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.exporters.symbolics import rule_opsets
-from onnxlab.labs.kit.checking import check, judge, load_judges, questions_seed
-from onnxlab.labs.kit.exercise import Judges, exercise, lab, labs
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Outcome, Status, Wrong
-from onnxlab.labs.kit.producing import load_produce
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import check, judge, load_judges, questions_seed
+from onnxlab.kit.exercise import Judges, exercise, lab, labs
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Outcome, Wrong
+from onnxlab.kit.producing import load_produce
+from onnxlab.kit.status import Status
+from onnxlab.kit.work import Work
 
 _, ASINH = exercise("asinh-symbolic")
 QUICK = replace(ASINH, time_limit=0.5)

@@ -7,12 +7,13 @@ import onnx
 import pytest
 from onnx import parser
 
-from onnxlab.labs.kit.checking import check, judge, load_judges, questions_seed
-from onnxlab.labs.kit.exercise import LABS, Exercise, exercise, lab, labs
-from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.labs.kit.producing import produce
-from onnxlab.labs.kit.work import Work
-from onnxlab.notebook.language import speech
+from onnxlab.kit.checking import check, judge, load_judges, questions_seed
+from onnxlab.kit.exercise import LABS, Exercise, exercise, lab, labs
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.producing import produce
+from onnxlab.kit.status import Status
+from onnxlab.kit.work import Work
+from onnxlab.language import speech
 from onnxlab.runtime.session import open_session
 from tests.labs.answers.lab05 import SHIFTS_ARE_RIGHT
 from tests.support.labs import WrongAnswer, contracts

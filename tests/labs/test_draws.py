@@ -8,9 +8,9 @@ import pytest
 
 from onnxlab.judges.lab10_quantise import pipeline_reader
 from onnxlab.judges.lab12_detection.suppress import _FORMAT, _MANY, _Scene, _suppressed
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.judging import opsets
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import exercise
+from onnxlab.kit.judging import opsets
 from onnxlab.labs.lab09_ship_it.one_file import draw_uploads
 from onnxlab.labs.lab11_cache.reading import readings
 from onnxlab.labs.lab12_detection.suppress import ASKS, DetectorQuestion

@@ -11,18 +11,18 @@ import pytest
 import torch
 from onnxscript import opset20
 
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.declared import RequestedExport, numbers, right_model, valid
-from onnxlab.labs.kit.exercise import Exercise, Judges
-from onnxlab.labs.kit.exporting import learners_code, own_line, raised_by_stub
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.checking import check
+from onnxlab.kit.declared import RequestedExport, numbers, right_model, valid
+from onnxlab.kit.exercise import Exercise, Judges
+from onnxlab.kit.exporting import learners_code, own_line, raised_by_stub
+from onnxlab.kit.samples import normal
 
 ROOT = Path(__file__).parents[2]
 
 CHECKS = """
 import torch
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import exercise
 
 def nothing(g, x):
     pass

@@ -8,17 +8,18 @@ import pytest
 import torch
 from onnx import parser
 
-from onnxlab.labs.kit.checking import check, load_judges
-from onnxlab.labs.kit.exercise import Judges, exercise
-from onnxlab.labs.kit.exporting import require_model
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.checking import check, load_judges
+from onnxlab.kit.exercise import Judges, exercise
+from onnxlab.kit.exporting import require_model
+from onnxlab.kit.judging import (
     first_mismatch,
     require_numbers,
     require_same_numbers,
     require_valid,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Status, Wrong, case_of, trying
+from onnxlab.kit.outcome import Wrong, case_of, trying
+from onnxlab.kit.status import Status
 from onnxlab.runtime.parity import paired_runs
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

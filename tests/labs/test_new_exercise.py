@@ -30,7 +30,7 @@ def test_the_smallest_exercise_passes_all_that_must_run(tmp_path):
     handed_out = (tmp_path / "labs" / "lab04_asinh.ipynb").read_text()
     assert "double_it" in handed_out
     assert "return 2 * x" not in handed_out
-    script = "from onnxlab import progress; from onnxlab.labs.kit.exercise import labs; progress()"
+    script = "from onnxlab import progress; from onnxlab.kit.exercise import labs; progress()"
     assert "double-it" in run(tmp_path, "-c", script)
 
 

@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit import exporting, producing
-from onnxlab.labs.kit.checking import check, questions_seed
-from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.outcome import Status, Wrong
-from onnxlab.labs.kit.producing import TimeLimitReached, produce, time_limit
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import exporting, producing
+from onnxlab.kit.checking import check, questions_seed
+from onnxlab.kit.exercise import exercise
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.producing import TimeLimitReached, produce, time_limit
+from onnxlab.kit.status import Status
+from onnxlab.kit.work import Work
 from onnxlab_class.sandbox.watcher import descendants
 from tests.support.labs import contracts
 
@@ -177,10 +178,10 @@ import os, sys, time
 from dataclasses import replace
 import torch
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import Judges, exercise
-from onnxlab.labs.kit.exporting import exported
-from onnxlab.labs.kit.producing import load_exporter
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import Judges, exercise
+from onnxlab.kit.exporting import exported
+from onnxlab.kit.producing import load_exporter
 
 def threads():
     return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
-from onnxlab.labs.kit.progress import Standing
+from onnxlab.kit import progress
+from onnxlab.kit.exercise import exercise
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.progress import Standing
+from onnxlab.kit.status import Status
 
 _, ASINH = exercise("asinh-symbolic")
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.labs.kit.exercise import exercise, labs
-from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.labs.kit.progress import record
-from onnxlab.labs.kit.solutions import solution
+from onnxlab.kit.exercise import exercise, labs
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.progress import record
+from onnxlab.kit.solutions import solution
+from onnxlab.kit.status import Status
 from tests.support.labs import solutions
 
 _, ASINH = exercise("asinh-symbolic")

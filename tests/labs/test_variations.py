@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from onnxlab.labs.kit import variations
-from onnxlab.labs.kit.samples import Sketch
+from onnxlab.kit import variations
+from onnxlab.kit.samples import Sketch
 from onnxlab.runtime.parity import run
 
 

@@ -7,8 +7,8 @@ import onnx
 import pytest
 import torch
 
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.work import LARGEST, Work
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.work import LARGEST, Work
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 from onnx.parser import parse_model
 
 from onnxlab.cli import main
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import exercise, labs
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import exercise, labs
+from onnxlab.language import speak, tr
 from onnxlab.machine import Installed, advice
 from onnxlab.notebook.doctor import doctor
 from onnxlab.notebook.labs.checks import report_text
-from onnxlab.notebook.language import speak, tr
 from starter.commands import run
 from tests.support.chinese import ascii_punctuation_in, english_in
 from tests.support.labs import contracts

@@ -9,13 +9,14 @@ import torch
 from IPython.core.interactiveshell import InteractiveShell
 
 from onnxlab.errors import NotPassed, UnknownExercise
-from onnxlab.labs.kit import checking
-from onnxlab.labs.kit.exercise import exercise
-from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.kit import checking
+from onnxlab.kit.exercise import exercise
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.status import Status
+from onnxlab.language import speaking, speech
 from onnxlab.notebook.labs import checks as lab_checks
 from onnxlab.notebook.labs.checks import case, check, hint, report_html, report_text, require
 from onnxlab.notebook.labs.progress import progress, progress_table
-from onnxlab.notebook.language import speaking, speech
 from onnxlab.runtime.session import open_session
 
 LAB, ASINH = exercise("asinh-symbolic")

@@ -6,8 +6,8 @@ import pytest
 
 import onnxlab
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.notebook.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
+from onnxlab.kit.exercise import labs
+from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.notebook.tables import table
 from onnxlab.plain_text import aligned

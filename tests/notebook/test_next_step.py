@@ -9,9 +9,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from ipywidgets.widgets.widget import _instances
 
-from onnxlab.labs.kit.exercise import exercise, lab, labs
-from onnxlab.labs.kit.outcome import Outcome, Status
-from onnxlab.labs.kit.progress import record, standings
+from onnxlab.kit.exercise import exercise, lab, labs
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.progress import record, standings
+from onnxlab.kit.status import Status
 from onnxlab.notebook.labs.next_step import display_buttons, progress_map, way_on
 from onnxlab.notebook.labs.standings import course_path, go_on, next_text
 from onnxlab.notebook.outputs import display_html

@@ -6,8 +6,8 @@ import pytest
 from nbclient import NotebookClient
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.language import speak
 from onnxlab.notebook.labs.standings import predictions_table
-from onnxlab.notebook.language import speak
 from onnxlab.notebook.predict import answers, prediction
 from onnxlab.notebook.predict.prediction import ask_again, predict, predict_grid
 from tools.author.predictions import LIST, predictions

@@ -7,7 +7,7 @@ import pytest
 
 import course
 from onnxlab.course.workbook import NAME, NEWS
-from onnxlab.notebook.language import LANGUAGES as SPOKEN
+from onnxlab.language import LANGUAGES as SPOKEN
 from starter import jupyter
 from starter.commands import LANGUAGES, chosen_folder, chosen_language
 from starter.console import Stop, show_line, speak, step

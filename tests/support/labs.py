@@ -14,9 +14,9 @@ from typing import Any
 
 import nbformat
 
-from onnxlab.labs.kit.exercise import LABS, exercise
-from onnxlab.labs.kit.exercise import lab as exercise_lab
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.exercise import LABS, exercise
+from onnxlab.kit.exercise import lab as exercise_lab
+from onnxlab.kit.status import Status
 
 __all__ = ["Contract", "WrongAnswer", "contracts", "solution", "solutions", "solved"]
 

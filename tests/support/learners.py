@@ -5,7 +5,7 @@ import random
 import time
 from pathlib import Path
 
-from onnxlab.labs.kit.exercise import Exercise, labs
+from onnxlab.kit.exercise import Exercise, labs
 
 EXERCISES = tuple(exercise for lab in labs() for exercise in lab.exercises)
 

@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _translate(options: argparse.Namespace) -> int:
-    from onnxlab.notebook.language import LANGUAGES
+    from onnxlab.language import LANGUAGES
     from tools.author.translation.edition import Edition
 
     faults: list[str] = []

@@ -7,7 +7,7 @@ import nbformat
 
 from onnxlab.course.notebooks import read, write
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, lab
 
 _STATEMENT = """
 [[exercise]]
@@ -28,9 +28,9 @@ What the statement asks, and where it is drawn:
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 
 
@@ -50,9 +50,9 @@ _JUDGES = '''"""What is right in {id}, part by part."""
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.{lab}.{function} import arrays
 from onnxlab.model.distance import Array
 

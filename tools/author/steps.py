@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, lab
 
 Step = tuple[str, list[str]]
 """What a step is called, and its command without the Python."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from onnxlab import judges
 from onnxlab.course.lab_release import LabNotInSync, release, stamp, worked_in
 from onnxlab.course.notebooks import Notebook, read, write
-from onnxlab.labs.kit.exercise import lab
+from onnxlab.kit.exercise import lab
 from tools.author.predictions import LIST, is_current, write_predictions
 
 _BETWEEN = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=[ \t]*### END SOLUTION)", re.DOTALL)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from onnxlab.cli.terminal import plain_streams
 from onnxlab.errors import OnnxLabError
-from onnxlab.notebook.language import requested_language, speak, tr
+from onnxlab.language import requested_language, speak, tr
 from onnxlab.plain_text import plain
 
 __all__ = ["Parser", "main", "run_command"]

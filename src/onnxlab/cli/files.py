@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
-from onnxlab.notebook.language import requested_language, speak, tr
+from onnxlab.language import requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
 
 
@@ -116,7 +116,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _write_place(chapter: str, section: str) -> None:
     """Write where something is explained: a link where the terminal has links, and how to come there."""
     from onnxlab.course.chapters import learner_root
-    from onnxlab.diagnosis.symptom import explained
+    from onnxlab.diagnosis.messages import explained
 
     root = learner_root(Path.cwd())
     edition = Path("notebooks") if requested_language() == "en" else Path("notebooks", requested_language())

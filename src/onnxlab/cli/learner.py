@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
 
 _BETWEEN_LOOKS = 0.5  # seconds
@@ -111,7 +111,7 @@ def _check_one(path: Path) -> bool:
     """Check a lab's notebook and print the outcomes; return whether every exercise is passed."""
     from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook
-    from onnxlab.labs.kit.exercise import exercise
+    from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
     folder = path.absolute().parent.name
@@ -160,7 +160,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.labs.kit.progress import standings
+    from onnxlab.kit.progress import standings
     from onnxlab.notebook.labs.standings import next_text
 
     speak(requested_language())
@@ -191,7 +191,7 @@ def _own(path: Path) -> Path:
 def _named(name: str) -> Path | None:
     """Return the learner's notebook of a lab that is named without its path; None if there is none."""
     from onnxlab.course.chapters import learner_root
-    from onnxlab.labs.kit.exercise import lab
+    from onnxlab.kit.exercise import lab
 
     language = requested_language()
     root = learner_root(Path.cwd()) or Path.cwd()
@@ -203,7 +203,7 @@ def _named(name: str) -> Path | None:
 
 
 def _hint(options: argparse.Namespace) -> int:
-    from onnxlab.labs.kit.exercise import exercise
+    from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.standings import next_hints
 
     speak(requested_language())
@@ -213,7 +213,7 @@ def _hint(options: argparse.Namespace) -> int:
 
 
 def _progress(options: argparse.Namespace) -> int:
-    from onnxlab.labs.kit.progress import set_private
+    from onnxlab.kit.progress import set_private
     from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 
     speak(requested_language())
@@ -233,7 +233,7 @@ def _progress(options: argparse.Namespace) -> int:
 def _replace(options: argparse.Namespace) -> int:
     from onnxlab.course.chapters import is_chapter, learner_root, replace_chapter
     from onnxlab.course.lab_release import reset
-    from onnxlab.labs.kit.exercise import lab
+    from onnxlab.kit.exercise import lab
     from onnxlab.notebook.labs.standings import solutions_text
 
     speak(options.language)

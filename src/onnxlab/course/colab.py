@@ -13,8 +13,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from packaging.requirements import Requirement
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.language import speak, tr
 from onnxlab.machine import CPU_INDEX, INDEX_VARIABLE, PACKAGES, pinned_versions
-from onnxlab.notebook.language import speak, tr
 
 # These show the notebook in which this runs: an installed version is never replaced.
 _SHOWN_BY = frozenset({"ipython", "ipykernel", "ipywidgets", "nbformat", "nbclient", "nbconvert"})

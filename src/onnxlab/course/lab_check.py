@@ -18,10 +18,11 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from onnxlab.course.notebooks import Notebook, NotebookUnreadable, read
 from onnxlab.errors import UnknownExercise
 from onnxlab.files import read_untrusted
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.checking import check
-from onnxlab.labs.kit.exercise import LABS, exercise, lab
-from onnxlab.labs.kit.outcome import Outcome, Status
+from onnxlab.kit import progress
+from onnxlab.kit.checking import check
+from onnxlab.kit.exercise import LABS, exercise, lab
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.status import Status
 from onnxlab.typed_json import UnexpectedType, decode
 
 _CELL_SECONDS = 120

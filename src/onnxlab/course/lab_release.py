@@ -14,7 +14,7 @@ from onnxlab.course.cleaning import clean
 from onnxlab.course.learner_folder import names_beside
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import Exercise, lab
+from onnxlab.kit.exercise import Exercise, lab
 from onnxlab.machine import COURSE_IN_WHEEL
 
 UNTOUCHED = Path(".onnxlab", "untouched")

@@ -11,7 +11,7 @@ import nbformat
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
-from onnxlab.notebook.language import LANGUAGES
+from onnxlab.language import LANGUAGES
 
 Notebook = dict[str, Any]
 """A notebook as nbformat reads it: JSON with attribute access."""

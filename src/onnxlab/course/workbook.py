@@ -13,7 +13,7 @@ from pathlib import Path
 from onnxlab.course.learner_folder import HANDED_OUT, FolderChanges, bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import remove_unfinished, write_atomically
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak, tr
 
 NAME = "workbook"
 """The folder's name in a clone of the course."""

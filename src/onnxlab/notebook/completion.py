@@ -9,8 +9,8 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
+from onnxlab.language import tr
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.runtime.session import open_session
 

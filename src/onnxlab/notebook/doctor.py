@@ -1,8 +1,8 @@
 """`doctor(model)` in a notebook: what is wrong or risky in a model, as a table."""
 
 from onnxlab.diagnosis.examination import examine
+from onnxlab.language import tr
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.language import tr
 from onnxlab.notebook.tables import Table, table
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from onnxlab.errors import ClaimBroken, chain
 from onnxlab.exporters.silence import descriptors_to
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 
 # The messages of both exporters on every call, whatever the model: category, start of the message, module.
 _NOISE: tuple[tuple[type[Warning], str, str], ...] = (

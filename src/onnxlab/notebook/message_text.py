@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from onnxlab.diagnosis.messages import explain, read
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 
 
 @dataclass(frozen=True)

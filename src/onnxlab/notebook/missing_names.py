@@ -6,7 +6,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 import onnxlab
-from onnxlab.notebook.language import requested_language, speaking, speech, tr
+from onnxlab.language import requested_language, speaking, speech, tr
 
 
 def explain_missing_names() -> None:

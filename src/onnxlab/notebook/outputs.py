@@ -17,7 +17,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 

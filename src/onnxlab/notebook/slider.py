@@ -7,7 +7,7 @@ from functools import cache
 
 import ipywidgets
 
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 
 _STYLE = f"""<style>

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 from onnxlab.plain_text import aligned
 
 GOOD = ("ok", "right", "true", "passed", "\u2713")

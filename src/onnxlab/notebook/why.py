@@ -6,9 +6,9 @@ import traceback
 import ipywidgets
 
 from onnxlab.diagnosis.messages import explained
+from onnxlab.language import tr
 from onnxlab.notebook.labs.checks import message_box
 from onnxlab.notebook.labs.next_step import display_buttons, section_link, way_output
-from onnxlab.notebook.language import tr
 from onnxlab.notebook.message_text import message_text
 from onnxlab.notebook.outputs import display_html, display_widget
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from onnxlab import cli
-from onnxlab.labs.kit.exercise import LABS, labs
+from onnxlab.kit.exercise import LABS, labs
 from onnxlab_class.classroom.course.folder import (
     ClassRefused,
     course_name,

@@ -15,8 +15,9 @@ import nbformat
 import pytest
 import sqlalchemy
 
-from onnxlab.labs.kit.exercise import lab as lab_record
-from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab.kit.exercise import lab as lab_record
+from onnxlab.kit.outcome import Difference, Finding, Outcome
+from onnxlab.kit.status import Status
 from onnxlab_class.classroom.course.gradebook import GradebookUpdate, book, check_course
 from onnxlab_class.classroom.course.graded_copy import inert
 from onnxlab_class.classroom.course.nbgrader import Course, CourseUnusable, course_at

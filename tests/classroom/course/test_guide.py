@@ -6,7 +6,7 @@ from itertools import pairwise
 import nbformat
 import pytest
 
-from onnxlab.labs.kit.exercise import labs
+from onnxlab.kit.exercise import labs
 from tests.support.nbgrader_course import ROOT
 
 CHAPTERS = {path.stem.partition("_")[0]: path for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))}

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from onnxlab import cli
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 from onnxlab_class.classroom.course.handed_out import code_handed_out
 from onnxlab_class.grading.submissions import NotebookUnreadable, cells_of, find, is_untouched, read
 from tests.support.nbgrader_course import ROOT

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from onnxlab import cli
-from onnxlab.labs.kit.exercise import LABS, Status, lab
-from onnxlab.labs.kit.outcome import Outcome
+from onnxlab.kit.exercise import LABS, lab
+from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.status import Status
 from onnxlab_class.classroom.course.folder import _PRIVATE
 from onnxlab_class.classroom.hub.homes import give_feedback, take_labs
 from onnxlab_class.classroom.names import is_reserved

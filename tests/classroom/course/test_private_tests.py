@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from onnxlab.labs.kit.exercise import exercise
+from onnxlab.kit.exercise import exercise
 from tests.support.nbgrader_course import LAB, hand_in, named, nbgrader, notebook, points, small_course
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import nbformat
 import pytest
 
-from onnxlab.labs.kit.exercise import LABS
-from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab.kit.exercise import LABS
+from onnxlab.kit.exercise import lab as lab_record
 from onnxlab_class.classroom.course.nbgrader import course_at
 from tests.support import answer_parts
 from tests.support.labs import solutions

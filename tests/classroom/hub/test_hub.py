@@ -19,7 +19,7 @@ import pytest
 
 pytest.importorskip("jupyterhub")
 
-from onnxlab.labs.kit.exercise import lab as lab_record
+from onnxlab.kit.exercise import lab as lab_record
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import Accounts
 from tests.support.hub import (
@@ -211,7 +211,7 @@ async def isolation(curious: Seat, other: Seat) -> None:
         code = f"import os; p = {str(path)!r}; os.listdir(p) if os.path.isdir(p) else open(p)"
         assert path.exists()
         assert "PermissionError" in await curious.run(code), path
-    shown = "from onnxlab.labs.kit import exercise, solutions\n"
+    shown = "from onnxlab.kit import exercise, solutions\n"
     shown += "print(repr(solutions.solution(exercise.exercise('asinh-symbolic')[1])))"
     assert "''" in await curious.run(shown), "a class shows solutions only with --solutions"
     write = f"open({str(course.learners / other.name / 'labs' / 'mine.txt')!r}, 'w')"

@@ -16,10 +16,11 @@ from urllib.error import HTTPError
 
 import pytest
 
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
-from onnxlab.notebook.language import speaking, speech
+from onnxlab.kit import progress
+from onnxlab.kit.exercise import labs
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.status import Status
+from onnxlab.language import speaking, speech
 from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
 from onnxlab_class.classroom.room.server import RoomHandler
 from onnxlab_class.classroom.room.view import (

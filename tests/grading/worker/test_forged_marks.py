@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from onnxlab import cli
-from onnxlab.labs.kit.exercise import labs
+from onnxlab.kit.exercise import labs
 from onnxlab_class.grading import marking
 from onnxlab_class.grading.results import Ledger, facts
 from onnxlab_class.grading.run import grade

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from onnxlab import cli
-from onnxlab.labs.kit.exercise import Judges, exercise, lab
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges, exercise, lab
+from onnxlab.kit.work import Work
 from onnxlab_class.grading import marking
 from onnxlab_class.grading.private_judges import NONE, PrivateJudges
 from onnxlab_class.grading.results import Ledger, facts
@@ -37,7 +37,7 @@ LIMITS = Limits(wall=120.0, cpu=60)
 RIGHT = Learner("right")
 # Writes another model in place of the one that was exported.
 REPLACED = """
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.work import Work
 really = Work.write_model
 def write_model(self, name, model):
     really(self, name, model if name != "asinh" else bad())
@@ -184,7 +184,7 @@ def test_a_judge_tells_its_own_fault_from_the_machines_and_the_models(tmp_path):
 
 JUDGE = """
 import ctypes, os, sys, time
-from onnxlab.labs.kit.exercise import Part
+from onnxlab.kit.exercise import Part
 
 def judge(work, random):
     {fault}

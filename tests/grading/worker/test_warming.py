@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from onnxlab.labs.kit.exercise import LABS, labs
+from onnxlab.kit.exercise import LABS, labs
 from onnxlab_class.grading.worker.task import uses_exporter
 
 pytestmark = [
@@ -20,7 +20,7 @@ from pathlib import Path
 from onnxlab_class.grading.worker import judge, server, student
 from onnxlab_class.grading.submissions import cells_of
 from onnxlab_class.grading.worker.task import CELLS, SECRET, JUDGES, Task
-from onnxlab.labs.kit.exercise import labs
+from onnxlab.kit.exercise import labs
 server.load()
 server.load_exporter()
 work = Path(sys.argv[1])
@@ -81,7 +81,7 @@ server.load_exporter()
 assert len(os.listdir("/proc/self/task")) == 1  # tqdm, if installed, would start a second one in an export
 import numpy
 import onnxruntime as ort
-from onnxlab.labs.kit.judging import expected_model
+from onnxlab.kit.judging import expected_model
 model = expected_model('<ir_version: 8, opset_import: ["" : 9]> g (float[N] x) => (float[N] y) {y = Sin(x)}')
 sessions = [ort.InferenceSession(model) for _ in range(5)]
 assert len(os.listdir("/proc/self/task")) == 1

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 axes_for, safe = partial(solution, "dynamic-axes-for"), partial(solution, "batch-safe")

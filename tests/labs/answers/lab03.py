@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 untangle, static = partial(solution, "untangle"), partial(solution, "static-on-purpose")

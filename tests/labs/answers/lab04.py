@@ -10,7 +10,7 @@ from onnxscript import opset20 as op
 from torch.onnx._internal.torchscript_exporter.registration import registry
 
 from onnxlab.exporters.symbolics import rule_opsets, symbolic
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 missing, asinh, translation, register = (

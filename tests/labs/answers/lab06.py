@@ -9,7 +9,7 @@ import torch
 from onnx import numpy_helper
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from tests.support.answer_parts import drop_attribute
 from tests.support.labs import Contract, WrongAnswer, solution
 

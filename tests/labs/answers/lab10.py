@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
 from tests.support.answer_parts import replace_nodes, weights

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from onnx import compose, helper, parser
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 

@@ -12,7 +12,7 @@ from onnxconverter_common.float16 import convert_float_to_float16
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-from onnxlab.labs.kit.outcome import Status
+from onnxlab.kit.status import Status
 from onnxlab.runtime.divergence import intermediates
 from tests.support.labs import Contract, WrongAnswer, solution
 

@@ -14,7 +14,7 @@ import polib
 import pytest
 
 from onnxlab.course.notebooks import read, write
-from onnxlab.notebook.language import Speech, speaking, speech
+from onnxlab.language import Speech, speaking, speech
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.coverage import coverage_sources, translated_coverage

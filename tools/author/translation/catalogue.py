@@ -8,7 +8,7 @@ from typing import Any
 
 import polib
 
-from onnxlab.notebook.language import GAP, is_pattern
+from onnxlab.language import GAP, is_pattern
 from tools.author.translation.units import Kind, units
 
 GAPS = "python-brace-format"
@@ -25,7 +25,7 @@ class Source:
         text: The English.
         kind: Its kind, as "title".
         place: The id of its cell, or its file in the package: for people, not for matching.
-        context: Of a word that stands alone: what it stands among, see `onnxlab.notebook.language.context`.
+        context: Of a word that stands alone: what it stands among, see `onnxlab.language.context`.
     """
 
     text: str

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from onnxlab.notebook.language import LANGUAGES
+from onnxlab.language import LANGUAGES
 from tools.author.translation.catalogue import Source
 from tools.author.translation.units import Kind
 

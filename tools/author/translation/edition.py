@@ -15,7 +15,7 @@ import polib
 from onnxlab.course.lab_release import worked_in
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.files import write_atomically
-from onnxlab.notebook.language import GAP, LANGUAGES, Speech, is_pattern, speaking
+from onnxlab.language import GAP, LANGUAGES, Speech, is_pattern, speaking
 from tools.author.translation.catalogue import (
     Source,
     merged,
@@ -174,7 +174,7 @@ class Edition:
             yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
     def _words(self) -> dict[str, dict[str, Any]]:
-        """Return the texts that `onnxlab.notebook.language` reads."""
+        """Return the texts that `onnxlab.language` reads."""
         translations = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
         gaps = {text for text in translations if is_pattern(text)}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
@@ -247,7 +247,7 @@ def generated(
 ) -> Notebook:
     """Return a notebook in another language; texts without a translation stay English.
 
-    `onnxlab.notebook.language` must be set to the language: it translates the outputs.
+    `onnxlab.language` must be set to the language: it translates the outputs.
 
     Args:
         notebook: The English notebook.

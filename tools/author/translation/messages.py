@@ -1,7 +1,7 @@
 """Extracts the package's messages for learners from its source, where they are not marked.
 
 An f-string becomes a pattern with named gaps, as "{name} is missing.". At run time
-`onnxlab.notebook.language` finds the pattern that a finished English message was made from.
+`onnxlab.language` finds the pattern that a finished English message was made from.
 """
 
 import ast
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.diagnosis.messages import sentences
-from onnxlab.labs.kit.outcome import Status
-from onnxlab.notebook.language import AROUND, GAP, context, letters
+from onnxlab.kit.status import Status
+from onnxlab.language import AROUND, GAP, context, letters
 
 _CLASS = "../../packages/onnxlab-class/src/onnxlab_class"
 MODULES = (
+    "kit",
     "labs",
     "judges",
     "notebook",
@@ -31,6 +32,7 @@ MODULES = (
     "../../measurements/atlas",  # computes the texts that the atlas ships
     "machine.py",
     "history.py",
+    "language.py",
     "cli/learner.py",
     "course/colab.py",
     "course/learner_folder.py",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlab.notebook.language import alternatives, context, joined, letters, placed, regular, tr
+from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
 from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
 from tools.author.translation.messages import template, templates

@@ -13,7 +13,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from onnxlab.notebook.language import LANGUAGES
+from onnxlab.language import LANGUAGES
 
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 """The Markdown that JupyterLab and GitHub agree on."""

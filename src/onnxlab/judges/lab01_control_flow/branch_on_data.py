@@ -17,12 +17,12 @@ from onnxlab.judges.lab01_control_flow.interventions import (
     outputs_of,
     switched,
 )
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.exporting import of_both_exporters
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.exporting import of_both_exporters
+from onnxlab.kit.outcome import Difference, Wrong, trying
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab01_control_flow.branch_on_data import model_names
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>

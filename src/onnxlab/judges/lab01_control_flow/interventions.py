@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, inliner
 
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Wrong
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import feeds, open_session

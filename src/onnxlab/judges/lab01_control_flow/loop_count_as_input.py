@@ -11,11 +11,11 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.judges.lab01_control_flow.interventions import fixed_loops, inlined, loops_that_follow, stopped
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import floats, pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.samples import floats, pictures
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab01_control_flow.loop_count_as_input import (
     NEVER_ENDS,
     ROWS,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
-from onnxlab.labs.kit.samples import normal
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import expected_model, require_dynamic, require_numbers, require_valid
+from onnxlab.kit.samples import normal
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab02_dynamic_shapes.batch_safe import FEATURES, SCORES, ranker
 
 _EXPECTED = f"""<ir_version: 8, opset_import: ["" : 20]>

@@ -10,9 +10,9 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Evidence, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab02_dynamic_shapes.dynamic_axes_for import Case, case_of, case_sizes, questions
 from onnxlab.runtime.refusals import Refusal, parse_refusal
 from onnxlab.runtime.session import open_session

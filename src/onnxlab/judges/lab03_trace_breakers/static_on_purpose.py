@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.static_on_purpose import EXAMPLES, PATCH, WIDTH, questions
 
 

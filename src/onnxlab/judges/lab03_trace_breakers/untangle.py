@@ -10,14 +10,14 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.exporting import (
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.exporting import (
     of_both_exporters,
 )
-from onnxlab.labs.kit.outcome import Difference, trying
-from onnxlab.labs.kit.samples import normal
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Difference, trying
+from onnxlab.kit.samples import normal
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.untangle import COLUMNS, ROWS, tangled
 from onnxlab.runtime.parity import Counterexample
 

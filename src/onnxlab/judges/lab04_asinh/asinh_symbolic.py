@@ -1,8 +1,8 @@
 """What is right in asinh-symbolic, part by part."""
 
-from onnxlab.labs.kit.declared import numbers, right_model, valid
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.samples import column_of_sizes, every_size, extremes, floats, normal
+from onnxlab.kit.declared import numbers, right_model, valid
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.samples import column_of_sizes, every_size, extremes, floats, normal
 from onnxlab.labs.lab04_asinh.asinh_symbolic import EXPORT
 
 JUDGES = Judges(

@@ -8,9 +8,9 @@ import numpy as np
 from torch.onnx._internal.torchscript_exporter import registration
 
 from onnxlab.exporters.symbolics import own_rules
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab04_asinh.missing_rules import (
     EVERYDAY,
     Live,

@@ -7,10 +7,10 @@ import torch
 
 # The public name of torch.onnx.register_custom_op_symbolic is not typed.
 from onnxlab.exporters.symbolics import own_rules
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, expected_model, expecting, require_numbers, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence, expected_model, expecting, require_numbers, require_valid
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab04_asinh.safely_registered import (
     BELOW,
     ENDS,

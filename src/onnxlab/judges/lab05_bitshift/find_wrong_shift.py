@@ -9,11 +9,11 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.samples import integers
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.samples import integers
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.find_wrong_shift import case
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, type_name, width
 from onnxlab.runtime.parity import run, smallest_counterexample

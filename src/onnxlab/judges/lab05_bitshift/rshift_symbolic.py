@@ -9,11 +9,11 @@ import onnx
 import torch
 
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts, broadcast_advice, require_output_types
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.samples import integers
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.samples import integers
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.rshift_symbolic import draw_constants
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import onnx
 import torch
 
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Wrong
 from onnxlab.labs.lab05_bitshift.shifts import Pair, Shapes, type_name, width
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}

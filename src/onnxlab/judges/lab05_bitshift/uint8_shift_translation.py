@@ -5,11 +5,11 @@ import onnx
 import torch
 
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts, broadcast_advice, require_output_types
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, expected_model, require_dynamic, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.samples import integers
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence, expected_model, require_dynamic, require_valid
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.samples import integers
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, draw_broadcasts, draw_shifts, type_name
 from onnxlab.labs.lab05_bitshift.uint8_shift_translation import SIGNED
 from onnxlab.runtime.parity import run

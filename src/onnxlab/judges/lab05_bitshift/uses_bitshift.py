@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import Shift, type_name
 from onnxlab.labs.lab05_bitshift.uses_bitshift import SINCE, case, draw_questions
 from onnxlab.model.graph import op_types

@@ -8,10 +8,10 @@ from onnxlab.judges.lab06_resize_scales.enlarging import (
     describe_case,
     require_enlarged,
 )
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import expected_model, require_input_read, require_opset, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import expected_model, require_input_read, require_opset, require_valid
+from onnxlab.kit.outcome import Difference, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.dynamic_resize import example
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic, each_axis_apart
 from onnxlab.model.distance import largest_difference

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import torch
 
-from onnxlab.labs.kit.judging import at_other_sizes, evidence, number_texts, require_numbers
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.kit.judging import at_other_sizes, evidence, number_texts, require_numbers
+from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, draw_cases
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import Counterexample

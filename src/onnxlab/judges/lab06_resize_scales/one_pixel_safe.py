@@ -9,10 +9,10 @@ import torch
 from torch.nn.functional import interpolate
 
 from onnxlab.judges.lab06_resize_scales.enlarging import Reference, require_enlarged
-from onnxlab.labs.kit.judging import evidence, require_same_interface, require_valid
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.kit.samples import pictures
+from onnxlab.kit.judging import evidence, require_same_interface, require_valid
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.samples import pictures
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic
 from onnxlab.labs.lab06_resize_scales.one_pixel_safe import ASKS, ResizeQuestion
 

@@ -7,10 +7,10 @@ import onnx
 import torch
 
 from onnxlab.judges.lab06_resize_scales.enlarging import EXPECTED, both_axes_alike, require_enlarged
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, each_axis_apart
 from onnxlab.labs.lab06_resize_scales.resize_translation import batch_and_channels, example
 

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Question
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Question
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.scales_input import draw_questions
 
 

@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.max_unpool_symbolic import AXES, Picture, Unpool, pictures, pool
 from onnxlab.runtime.parity import Counterexample
 

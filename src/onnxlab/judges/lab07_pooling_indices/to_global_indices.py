@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.to_global_indices import conversion_case, draw_indices
 from onnxlab.model.distance import Array
 

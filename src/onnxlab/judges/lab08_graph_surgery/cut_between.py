@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
 from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates

@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.first_divergence import KINDS, draw_pairs
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates

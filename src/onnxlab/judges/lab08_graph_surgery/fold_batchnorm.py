@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
+from onnxlab.kit import judging
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
 from onnxlab.model.graph import op_types, reads
 

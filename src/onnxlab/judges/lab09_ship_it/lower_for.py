@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 from onnx import inliner, version_converter
 
-from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.judging import evidence, opsets, require_same_interface, require_well_formed
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab09_ship_it.lower_for import ASKS, FUNCTION, Lowering
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run

@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, opsets, require_same_interface, require_well_formed
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewriting, Rewritten, require_as_before
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence, opsets, require_same_interface, require_well_formed
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewriting, Rewritten, require_as_before
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab09_ship_it.one_file import Upload, draw_uploads
 from onnxlab.model.load import strip_origins
 

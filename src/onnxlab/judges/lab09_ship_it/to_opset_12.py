@@ -4,15 +4,15 @@ import numpy as np
 import onnx
 from onnx import helper, version_converter
 
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.judging import (
     evidence,
     opsets,
     require_opset,
     require_same_interface,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab09_ship_it.to_opset_12 import ASKS, CHANNELS, SoftmaxQuestion
 
 

@@ -5,14 +5,14 @@ import onnx
 from onnx import numpy_helper
 
 from onnxlab.judges.lab10_quantise.int8 import relative_error, run_in_int8
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.judging import (
     evidence,
     require_no_new_operators,
     require_same_interface,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by, require_as_before
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab10_quantise.equalise import ASKS, CHANNELS, HOMOGENEOUS, ConvsQuestion
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

@@ -8,15 +8,15 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.judging import (
     evidence,
     first_mismatch,
     require_same_interface,
     require_well_formed,
     shown_whole,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten
 from onnxlab.labs.lab10_quantise.halve import ASKS, HalfQuestion
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk

@@ -3,9 +3,9 @@
 import numpy as np
 
 from onnxlab.judges.lab10_quantise.int8 import relative_error, run_in_int8
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab10_quantise.pipeline_reader import (
     MOST_BATCHES,
     PipelineQuestion,

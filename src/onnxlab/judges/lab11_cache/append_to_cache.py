@@ -7,9 +7,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from onnxlab.judges.lab11_cache.reading import require_read, require_shape
-from onnxlab.labs.kit.judging import evidence, require_interface, require_valid, require_well_formed
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.judging import evidence, require_interface, require_valid, require_well_formed
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab11_cache.append_to_cache import ASKS, CacheQuestion
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
 from onnxlab.model.distance import Array

@@ -10,11 +10,11 @@ import torch
 from onnxlab.exporters.export import Exporter
 from onnxlab.judges.lab11_cache.decoder import step_model
 from onnxlab.judges.lab11_cache.reading import require_piece, require_read
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.exporting import of_both_exporters
-from onnxlab.labs.kit.judging import require_dynamic, require_exported, require_interface, require_valid
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.exporting import of_both_exporters
+from onnxlab.kit.judging import require_dynamic, require_exported, require_interface, require_valid
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.cached_decoder import (
     AXES,
     EXAMPLES,

@@ -6,7 +6,7 @@ from typing import cast
 import onnx
 from torch import nn
 
-from onnxlab.labs.kit.judging import expected_model
+from onnxlab.kit.judging import expected_model
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, Step
 
 

@@ -9,10 +9,10 @@ import torch
 
 from onnxlab.judges.lab11_cache.decoder import step_model
 from onnxlab.judges.lab11_cache.reading import require_read, require_shape
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence, expecting, require_input_read, require_interface, require_valid
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence, expecting, require_input_read, require_interface, require_valid
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step
 from onnxlab.labs.lab11_cache.export_step import draw_steps, step_name
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings

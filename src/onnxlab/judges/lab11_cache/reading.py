@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.judging import UNLIKE, evidence, first_mismatch
-from onnxlab.labs.kit.outcome import Difference, Wrong
+from onnxlab.kit.judging import UNLIKE, evidence, first_mismatch
+from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import dims

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.exporting import of_both_exporters
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.exporting import of_both_exporters
+from onnxlab.kit.judging import (
     evidence,
     expected_model,
     expecting,
@@ -20,8 +20,8 @@ from onnxlab.labs.kit.judging import (
     require_input_read,
     require_valid,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Difference, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab12_detection.best_candidates import (
     EXAMPLE,
     OUTPUTS,

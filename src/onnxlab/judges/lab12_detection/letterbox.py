@@ -10,14 +10,14 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.judging import (
     require_interface,
     require_same_numbers,
     require_valid,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.letterbox import ASKS, LetterboxQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

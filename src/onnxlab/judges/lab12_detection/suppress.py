@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 from onnx import compose, parser
 
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.judging import (
     require_interface,
     require_same_numbers,
     require_valid,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.suppress import ASKS, FINE, DetectorQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

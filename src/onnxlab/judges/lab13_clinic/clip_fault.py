@@ -1,7 +1,7 @@
 """What is right in clip-fault."""
 
 from onnxlab.judges.lab13_clinic.examination import Verdict
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.samples import normal
 from onnxlab.labs.lab13_clinic.clip_fault import EXAMINATION
 
 _RIGHT = """<ir_version: 8, opset_import: ["" : 18]>

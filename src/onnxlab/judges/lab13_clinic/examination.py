@@ -8,17 +8,17 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import export
-from onnxlab.labs.kit.exercise import Judge, Judges
-from onnxlab.labs.kit.exporting import axis_options
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.exercise import Judge, Judges
+from onnxlab.kit.exporting import axis_options
+from onnxlab.kit.judging import (
     expected_model,
     require_dynamic,
     require_exported,
     require_numbers,
     require_valid,
 )
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab13_clinic.examination import EXPORTERS, Examination
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import short_reason

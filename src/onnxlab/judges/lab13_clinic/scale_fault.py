@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from onnxlab.judges.lab13_clinic.examination import Verdict
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.samples import normal
 from onnxlab.labs.lab13_clinic.scale_fault import EXAMINATION
 
 _RIGHT = """<ir_version: 8, opset_import: ["" : 18]>

@@ -6,10 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import number_texts
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import number_texts
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab14_speed.compare_fairly import WARM_UP, Scenario, draw_scenarios
 
 _ALLOWED = 0.1  # share of the ratio; a fair median is off by up to 0.06, where every second call is slow

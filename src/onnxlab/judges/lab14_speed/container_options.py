@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import first_mismatch
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import first_mismatch
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab14_speed.container_options import (
     SETTINGS,
     Container,

@@ -8,16 +8,16 @@ import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import (
     evidence,
     opsets,
     require_interface,
     require_same_numbers,
     require_well_formed,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab14_speed.let_it_fuse import ASKS, CHANNELS, OPSET, FusionQuestion
 from onnxlab.model.graph import walk
 from onnxlab.runtime.refusals import short_reason

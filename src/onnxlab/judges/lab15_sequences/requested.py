@@ -10,9 +10,9 @@ import onnx
 import torch
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.exporting import axis_options, of_both_exporters
-from onnxlab.labs.kit.judging import (
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.exporting import axis_options, of_both_exporters
+from onnxlab.kit.judging import (
     expecting,
     first_mismatch,
     number_texts,
@@ -22,8 +22,8 @@ from onnxlab.labs.kit.judging import (
     require_numbers,
     require_valid,
 )
-from onnxlab.labs.kit.outcome import Difference, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Difference, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
 
 

@@ -10,10 +10,10 @@ from onnxconverter_common.float16 import (  # type: ignore[import-untyped]  # sh
 )
 
 from onnxlab.judges.lab16_bits.files import outputs_of, require_file, require_near
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.convert_to_float16 import ASKS, Float16Question
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import intermediates

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from onnxlab.labs.kit.judging import evidence, require_same_interface, require_valid
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Question
+from onnxlab.kit.judging import evidence, require_same_interface, require_valid
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Question
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

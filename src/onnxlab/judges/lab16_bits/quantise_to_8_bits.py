@@ -13,10 +13,10 @@ from onnxruntime.quantization import (  # type: ignore[import-untyped]  # ships 
 )
 
 from onnxlab.judges.lab16_bits.files import require_bytes, require_file, require_near
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.quantise_to_8_bits import ASKS, Int8Question
 from onnxlab.model.distance import Array
 

@@ -16,10 +16,10 @@ from onnxlab.judges.lab16_bits.files import (
     require_file,
     require_near,
 )
-from onnxlab.labs.kit.exercise import Judges
-from onnxlab.labs.kit.judging import evidence
-from onnxlab.labs.kit.outcome import Difference, Wrong
-from onnxlab.labs.kit.rewriting import Rewritten, made_by
+from onnxlab.kit.exercise import Judges
+from onnxlab.kit.judging import evidence
+from onnxlab.kit.outcome import Difference, Wrong
+from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.store_in_4_bits import ASKS, FourBitQuestion
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session

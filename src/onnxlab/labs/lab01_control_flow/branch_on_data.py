@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, require_type
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 
 _SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
 

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import exported, require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import exported, require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 
 ROWS, WIDTH = 2, 4

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.samples import normal, normal_weights
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported, require_type, require_unchanged
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.samples import normal, normal_weights
+from onnxlab.kit.work import Work
 
 FEATURES, SCORES = 4, 3
 

@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 
 Case: TypeAlias = Mapping[str, tuple[int, ...]]
 """The shapes of one set of inputs, by the input's name."""

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported, require_type, require_unchanged
-from onnxlab.labs.kit.samples import normal_weights, pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported, require_type, require_unchanged
+from onnxlab.kit.samples import normal_weights, pictures
+from onnxlab.kit.work import Work
 
 _CHANNELS, WIDTH = 3, 5
 PATCH = _CHANNELS * 4

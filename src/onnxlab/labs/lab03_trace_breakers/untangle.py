@@ -15,16 +15,16 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import (
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import (
     axis_options,
     exported_or_stopped,
     require_type,
     require_unchanged,
 )
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.samples import normal
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.samples import normal
+from onnxlab.kit.work import Work
 
 ROWS, COLUMNS = 4, 3
 

@@ -11,8 +11,8 @@ The statement as properties, each with what is drawn for it:
 
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.declared import RequestedExport
+from onnxlab.kit.samples import normal
 
 
 def several_calls(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.declared import RequestedExport
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.declared import RequestedExport
+from onnxlab.kit.samples import normal
 
 
 class TwoTypes(torch.nn.Module):

@@ -22,10 +22,10 @@ import numpy as np
 from torch.onnx._internal.torchscript_exporter import registration, utils
 
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.operators import known_operators
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.

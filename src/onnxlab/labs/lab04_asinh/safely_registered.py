@@ -29,10 +29,10 @@ from torch.onnx._internal.torchscript_exporter import utils
 
 from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.symbolics import own_rules, restored_rules
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import own_line
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import own_line
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 
 # Rules of several inputs: the function that gets one, what the rule computes, a right model, how many inputs.
 SEVERAL_INPUTS = {

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, type_name
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported_with_rule
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
     Shift,

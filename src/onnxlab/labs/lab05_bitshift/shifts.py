@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.samples import integers
+from onnxlab.kit.samples import integers
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 """The element types that torch can shift."""

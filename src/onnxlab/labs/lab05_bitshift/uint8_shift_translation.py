@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import exported_with_translation
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import exported_with_translation
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, draw_broadcasts, draw_shifts, type_name
 
 SIGNED = INTEGERS[1:]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from onnxlab.labs.kit.samples import pictures
+from onnxlab.kit.samples import pictures
 
 Case = tuple[torch.Tensor, torch.Tensor]
 """Pictures and the scales of their four axes."""

@@ -18,9 +18,9 @@ import onnx
 from onnx import parser
 
 from onnxlab.history import VERSIONS, recorded_graph
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.variations import vary
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.variations import vary
 
 _SEVERAL = """<ir_version: 7, opset_import: ["" : 13]>
 several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, float[2, 3, a, b] blocks,

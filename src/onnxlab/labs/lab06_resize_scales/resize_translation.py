@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported_with_translation
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported_with_translation
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, cubic
 
 

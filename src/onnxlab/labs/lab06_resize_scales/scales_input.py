@@ -20,10 +20,10 @@ import torch
 from onnx import parser
 
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.rewriting import Question
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.rewriting import Question
+from onnxlab.kit.work import Work
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)

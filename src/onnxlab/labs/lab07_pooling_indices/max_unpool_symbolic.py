@@ -14,10 +14,10 @@ import torch
 from torch.nn.functional import max_pool2d
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported_with_rule
-from onnxlab.labs.kit.samples import normal
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported_with_rule
+from onnxlab.kit.samples import normal
+from onnxlab.kit.work import Work
 
 AXES = {"values": {0: "batch"}, "index": {0: "batch"}}
 

@@ -17,11 +17,11 @@ import torch
 from onnx import parser
 from torch.nn.functional import max_pool2d
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.samples import pictures
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.samples import pictures
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 

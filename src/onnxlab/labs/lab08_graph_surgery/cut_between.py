@@ -23,9 +23,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
 
 WIDTH = 4  # columns of the models' inputs and of most of their values
 

@@ -20,11 +20,11 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.rewriting import Question
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import unname_nodes
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.rewriting import Question
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import unname_nodes
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 
 _WIDTH = 6  # columns of the models' inputs

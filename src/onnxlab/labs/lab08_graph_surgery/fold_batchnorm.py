@@ -24,9 +24,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import Variation, add_reader, nest_names, unname_nodes, vary
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import Variation, add_reader, nest_names, unname_nodes, vary
 
 CHANNELS = 4  # of every input and output of the models; in between there may be others
 FOLDABLE = (

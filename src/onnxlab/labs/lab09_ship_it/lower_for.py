@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.model.distance import Array
 
 

@@ -23,10 +23,10 @@ import onnx
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.outcome import RETURN, Wrong
-from onnxlab.labs.kit.rewriting import Question
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.outcome import RETURN, Wrong
+from onnxlab.kit.rewriting import Question
+from onnxlab.kit.work import Work
 
 _NOTES = ("metadata_props", "doc_string")
 _NOTE_KEY = "pkg.torch.onnx.stack_trace"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import numpy_helper, parser
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
+from onnxlab.kit.rewriting import Question, Rewriting
 
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
 _CLASSES, CHANNELS = 3, 1

@@ -22,9 +22,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import unname_nodes
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import unname_nodes
 from onnxlab.model.distance import Array
 
 CHANNELS = 4

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import shuffle_nodes
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import shuffle_nodes
 from onnxlab.model.distance import Array
 
 _WIDTH = 4

@@ -23,12 +23,12 @@ import onnx
 from onnx import parser
 from onnxruntime.quantization import CalibrationDataReader  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong
-from onnxlab.labs.kit.rewriting import Question
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.rewriting import Question
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 

@@ -22,9 +22,9 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session

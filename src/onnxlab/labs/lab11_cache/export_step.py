@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, changed_part, draw_weights
 from onnxlab.runtime.refusals import short_reason
 

@@ -26,10 +26,10 @@ import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.outcome import trying
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import shuffle_nodes, unname_nodes
+from onnxlab.kit.outcome import trying
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.runtime.session import open_session
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.samples import normal
 from onnxlab.labs.lab13_clinic.examination import Examination
 
 

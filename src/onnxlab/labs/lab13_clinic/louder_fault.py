@@ -3,7 +3,7 @@
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.samples import integers
+from onnxlab.kit.samples import integers
 from onnxlab.labs.lab13_clinic.examination import Examination
 
 

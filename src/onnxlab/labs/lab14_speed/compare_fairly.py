@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 
 WARM_UP = 3
 """Calls of each callable that are not timed."""

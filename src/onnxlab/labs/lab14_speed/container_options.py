@@ -21,11 +21,11 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 
 MOST = 64

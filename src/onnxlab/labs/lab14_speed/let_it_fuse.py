@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
-from onnxlab.labs.kit.variations import vary
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
+from onnxlab.kit.variations import vary
 
 CHANNELS = 4
 OPSET = 18

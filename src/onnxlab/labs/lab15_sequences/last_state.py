@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.samples import normal
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.samples import normal
+from onnxlab.kit.samples import normal
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
 
 FLOOR = 0.01

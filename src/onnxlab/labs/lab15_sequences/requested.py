@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit.exercise import Answers
-from onnxlab.labs.kit.exporting import axis_options, exported_or_stopped, require_type
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 
 Inputs = tuple[torch.Tensor, ...]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from onnxlab.labs.kit.rewriting import Question, Rewriting
-from onnxlab.labs.kit.samples import Sketch
+from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.kit.samples import Sketch
 from onnxlab.model.distance import Array
 
 __all__ = ["ASKS", "FourBitQuestion", "produce"]

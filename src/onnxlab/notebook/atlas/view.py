@@ -15,7 +15,7 @@ import traitlets
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
-from onnxlab.notebook.language import script_words, tr
+from onnxlab.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
 from onnxlab.notebook.tables import Table, table
 from onnxlab.operators import Link, known_operators, links, recording

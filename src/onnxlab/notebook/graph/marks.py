@@ -13,10 +13,10 @@ from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard
 
 from onnxlab.errors import ModelNotReadable, OnnxLabError
+from onnxlab.language import joined, tr
 from onnxlab.model.diff import GraphDiff, diff
 from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.language import joined, tr
 
 Marks: TypeAlias = dict[str, dict[str, Any]]
 """Marks by the path of their node, or by "input:x" and "output:y"."""

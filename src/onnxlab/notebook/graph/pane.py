@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from onnx import GraphProto, ModelProto
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.language import joined, tr
 from onnxlab.model.graph import GraphNode, declared
 from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
 from onnxlab.notebook.graph.lean_model import LeanModel, ModelSource, lean_model
 from onnxlab.notebook.graph.marks import Highlight, Marks, group_marks, highlight_marks, names_of
 from onnxlab.notebook.graph.static_picture import Picture, PictureFailed, draw_picture
-from onnxlab.notebook.language import joined, tr
 from onnxlab.plain_text import aligned
 
 # Above so many nodes, a model is first seen as its modules, where it says what they are.

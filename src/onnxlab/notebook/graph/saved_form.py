@@ -14,11 +14,11 @@ from typing import Any
 from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import ModelProto, TensorProto
 
+from onnxlab.language import tr
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel, read_structure
 from onnxlab.notebook.graph.marks import Marks
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.static_picture import Picture
-from onnxlab.notebook.language import tr
 
 # While the live graph of the next output is there, the picture is not; where a notebook is opened without a
 # kernel, the next output has nothing but an error to show and is not there, either. JupyterLab and Notebook 7

@@ -13,6 +13,7 @@ import anywidget
 import traitlets
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.language import script_words, tr
 from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.graph import netron_files
@@ -30,7 +31,6 @@ from onnxlab.notebook.graph.marks import (
 )
 from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.saved_form import message_html, note_html, pictures_html, saved_structure
-from onnxlab.notebook.language import script_words, tr
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_script
 
 _LOWEST, _HIGHEST = 160, 480  # pixels

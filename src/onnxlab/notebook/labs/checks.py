@@ -10,13 +10,14 @@ from typing import Any, Literal
 from IPython.display import display
 
 from onnxlab.errors import NotPassed, OnnxLabError, UnknownExercise
-from onnxlab.labs.kit import checking, progress
-from onnxlab.labs.kit.exercise import Exercise, exercise
-from onnxlab.labs.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab.kit import checking, progress
+from onnxlab.kit.exercise import Exercise, exercise
+from onnxlab.kit.outcome import Difference, Finding, Outcome
+from onnxlab.kit.status import Status
+from onnxlab.language import joined, tr
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hints
-from onnxlab.notebook.language import joined, tr
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
@@ -246,7 +247,7 @@ def report_text(exercise: Exercise, outcome: Outcome) -> str:
     """A check's outcome for a terminal.
 
     Example:
-        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> from onnxlab.kit.exercise import exercise
         >>> _, record = exercise("asinh-symbolic")
         >>> print(report_text(record, Outcome(record.id, Status.NOT_ATTEMPTED, 0, 2)))
         asinh-symbolic: not attempted, 0 of 2 points

@@ -14,12 +14,12 @@ import ipywidgets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from onnxlab.labs.kit.exercise import Exercise, Lab
-from onnxlab.labs.kit.progress import Standing, standings
-from onnxlab.labs.kit.solutions import solution
+from onnxlab.kit.exercise import Exercise, Lab
+from onnxlab.kit.progress import Standing, standings
+from onnxlab.kit.solutions import solution
+from onnxlab.language import LANGUAGES, tr
 from onnxlab.notebook.in_sight import InSight
 from onnxlab.notebook.labs.standings import course_path, go_on, is_done
-from onnxlab.notebook.language import LANGUAGES, tr
 from onnxlab.notebook.outputs import display_widget
 from onnxlab.notebook.predict.answers import Score
 

@@ -4,8 +4,9 @@ import html
 
 from IPython.core.getipython import get_ipython
 
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.labs.kit.progress import set_private, standings
+from onnxlab.kit.exercise import labs
+from onnxlab.kit.progress import set_private, standings
+from onnxlab.language import tr
 from onnxlab.notebook.labs.next_step import buttons, progress_map, way_output
 from onnxlab.notebook.labs.standings import (
     is_done,
@@ -14,7 +15,6 @@ from onnxlab.notebook.labs.standings import (
     progress_table,
     shared,
 )
-from onnxlab.notebook.language import tr
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.predict.answers import scores
 from onnxlab.notebook.predict.prediction import ask_again

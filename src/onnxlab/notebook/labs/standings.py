@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit import progress
-from onnxlab.labs.kit.exercise import Exercise, Lab
-from onnxlab.labs.kit.progress import Standing, is_private, standings
-from onnxlab.labs.kit.solutions import solution
-from onnxlab.notebook.language import tr
+from onnxlab.kit import progress
+from onnxlab.kit.exercise import Exercise, Lab
+from onnxlab.kit.progress import Standing, is_private, standings
+from onnxlab.kit.solutions import solution
+from onnxlab.language import tr
 from onnxlab.notebook.predict.answers import Score, scores
 from onnxlab.notebook.tables import Table, table
 

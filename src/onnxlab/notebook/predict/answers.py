@@ -14,8 +14,8 @@ from typing import Any
 
 import platformdirs
 
-from onnxlab.labs.kit.progress import change_entry, read_entries, state_file
-from onnxlab.notebook.language import tr
+from onnxlab.kit.progress import change_entry, read_entries, state_file
+from onnxlab.language import tr
 
 _LIST = Path(__file__).parents[2] / "assets" / "predictions.json"
 

@@ -14,8 +14,8 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
+from onnxlab.language import alternatives, script_words, speaking, speech, tr
 from onnxlab.notebook.in_sight import SCRIPT
-from onnxlab.notebook.language import alternatives, script_words, speaking, speech, tr
 from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
 from onnxlab.notebook.predict import answers
 from onnxlab.plain_text import aligned

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 
 _PLACES = {
     *("source", "release", "submitted", "autograded", "feedback", "exchange"),  # nbgrader's

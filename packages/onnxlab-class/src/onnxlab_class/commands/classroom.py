@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain, pluralise
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
@@ -39,7 +39,7 @@ def _add_init(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _init(options: argparse.Namespace) -> int:
-    from onnxlab.labs.kit.exercise import labs
+    from onnxlab.kit.exercise import labs
     from onnxlab_class.classroom.course.folder import make_class
 
     print(tr("Making the assignments ..."), flush=True)
@@ -268,7 +268,7 @@ def _add_take(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _take(options: argparse.Namespace) -> int:
-    from onnxlab.labs.kit.exercise import LABS
+    from onnxlab.kit.exercise import LABS
     from onnxlab_class.classroom.course.handed_out import code_handed_out
     from onnxlab_class.classroom.hub.homes import HomesNotFound, take_labs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control
-from onnxlab.notebook.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak, tr
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import argparse
 from difflib import get_close_matches
 
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, lab
 
 
 def add_lab_option(parser: argparse.ArgumentParser) -> None:

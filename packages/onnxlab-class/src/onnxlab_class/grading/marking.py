@@ -20,9 +20,10 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
-from onnxlab.labs.kit.exercise import Exercise, lab
-from onnxlab.labs.kit.outcome import Finding, Outcome, Status
-from onnxlab.labs.kit.work import LARGEST
+from onnxlab.kit.exercise import Exercise, lab
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.status import Status
+from onnxlab.kit.work import LARGEST
 from onnxlab_class.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
 from onnxlab_class.grading.worker.client import WorkerDied, WorkerPool
 from onnxlab_class.grading.worker.report import LONGEST, Production, Report, Stage, read_record

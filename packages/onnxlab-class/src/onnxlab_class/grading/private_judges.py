@@ -1,6 +1,6 @@
 """Private judges: an instructor's own tests, from a file that no learner sees, after the course's own.
 
-The file is Python and has a dictionary `PARTS`: exercise -> list of `onnxlab.labs.kit.exercise.Part`. The
+The file is Python and has a dictionary `PARTS`: exercise -> list of `onnxlab.kit.exercise.Part`. The
 grader runs it to check it, and so does each process that judges. A process that runs submissions never reads
 it; nor does the fork server, whose memory submissions inherit.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import Exercise, Judges, Part, exercise
-from onnxlab.labs.kit.outcome import Wrong
+from onnxlab.kit.exercise import Exercise, Judges, Part, exercise
+from onnxlab.kit.outcome import Wrong
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from onnxlab.labs.kit.work import Work
+    from onnxlab.kit.work import Work
 
 __all__ = [
     "NONE",
@@ -121,7 +121,7 @@ def parts_in(text: str, begin: Callable[[str], None] = lambda title: None) -> di
         exercise(name)
         if not (isinstance(added, list) and all(isinstance(part, Part) for part in added)):
             msg = f"PARTS[{name!r}] is not a list of Part."
-            raise JudgesRefused(msg, "", "Part comes from onnxlab.labs.kit.exercise.")
+            raise JudgesRefused(msg, "", "Part comes from onnxlab.kit.exercise.")
     return {
         name: [Part(part.title, _guarded(part, begin)) for part in added] for name, added in parts.items()
     }
@@ -129,7 +129,7 @@ def parts_in(text: str, begin: Callable[[str], None] = lambda title: None) -> di
 
 def with_parts(exercises: Iterable[Exercise], added: Mapping[str, list[Part]]) -> tuple[Exercise, ...]:
     """Return exercises with parts added after their own, whose test inputs stay the same."""
-    from onnxlab.labs.kit.checking import load_judges  # and torch
+    from onnxlab.kit.checking import load_judges  # and torch
 
     def joined(exercise: Exercise) -> Exercise:
         if not (parts := added.get(exercise.id)):

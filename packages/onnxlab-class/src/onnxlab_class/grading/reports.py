@@ -20,11 +20,12 @@ from markupsafe import Markup, escape
 
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.files import write_atomically
-from onnxlab.labs.kit.exercise import Status, exercise, lab
-from onnxlab.labs.kit.outcome import Evidence
+from onnxlab.kit.exercise import exercise, lab
+from onnxlab.kit.outcome import Evidence
+from onnxlab.kit.status import Status
+from onnxlab.language import spoken_language, tr
 from onnxlab.model.graph import walk
 from onnxlab.model.load import load
-from onnxlab.notebook.language import spoken_language, tr
 from onnxlab.plain_text import plain, pluralise
 from onnxlab_class.grading.grades import Standing, findings_of, standings, write_grades
 from onnxlab_class.grading.results import EVIDENCE, Graded, Ledger, read_evidence

@@ -22,7 +22,8 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import cannot_write, remove_unfinished, write_atomically
-from onnxlab.labs.kit.outcome import Evidence, Outcome, Status
+from onnxlab.kit.outcome import Evidence, Outcome
+from onnxlab.kit.status import Status
 from onnxlab_class.grading.submissions import Submission, safe_name
 
 __all__ = ["EVIDENCE", "Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
@@ -79,7 +80,7 @@ class Graded:
         student: The student's name.
         lab: The lab's full name.
         exercise: The exercise's id.
-        status: The status, as in `onnxlab.labs.kit.outcome.Status`.
+        status: The status, as in `onnxlab.kit.outcome.Status`.
         points: The points for it.
         possible: The points it can give.
         digest: The hash of the submission's content, as in `Submission`.

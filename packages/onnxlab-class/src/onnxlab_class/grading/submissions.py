@@ -29,7 +29,7 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FileTooLarge, NotRegularFile, read_untrusted
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 from onnxlab.plain_text import plain
 
 __all__ = [

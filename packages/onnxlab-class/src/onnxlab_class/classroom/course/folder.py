@@ -20,7 +20,7 @@ from onnxlab.course.lab_release import course_root, stamp
 from onnxlab.course.notebooks import read
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
 from onnxlab_class.classroom.course.nbgrader import (
     SETTINGS,
     Course,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onnxlab.course.notebooks import NotebookUnreadable, read
-from onnxlab.labs.kit.exercise import lab as lab_record
-from onnxlab.labs.kit.outcome import Evidence
+from onnxlab.kit.exercise import lab as lab_record
+from onnxlab.kit.outcome import Evidence
 from onnxlab_class.classroom.course.graded_copy import ReleasedLab, check_cell, comment, write_copy
 from onnxlab_class.classroom.course.nbgrader import SETTINGS, Course, CourseUnusable, course_at
 from onnxlab_class.grading.reports import Picture, remembering

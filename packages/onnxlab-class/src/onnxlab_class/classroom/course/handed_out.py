@@ -6,9 +6,9 @@ from pathlib import Path
 
 import onnxlab
 from onnxlab.course.lab_release import untouched_words
-from onnxlab.labs.kit.exercise import LABS
+from onnxlab.kit.exercise import LABS
+from onnxlab.language import LANGUAGES
 from onnxlab.machine import COURSE_IN_WHEEL
-from onnxlab.notebook.language import LANGUAGES
 from onnxlab_class.classroom.course.folder import CLASS_FILE
 from onnxlab_class.classroom.course.nbgrader import SETTINGS
 from onnxlab_class.grading.submissions import NotebookUnreadable, code_of, read

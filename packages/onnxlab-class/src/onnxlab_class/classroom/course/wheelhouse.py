@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.language import tr
 from onnxlab.machine import CPU_INDEX, INDEX_VARIABLE
-from onnxlab.notebook.language import tr
 
 PYTHONS = ("3.11", "3.12", "3.13")
 # What PyTorch has packages for -> os.name, sys.platform, platform.system(), platform.machine()

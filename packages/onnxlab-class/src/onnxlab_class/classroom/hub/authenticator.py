@@ -15,7 +15,7 @@ from jupyterhub.handlers import LoginHandler, LogoutHandler
 from jupyterhub.utils import new_token
 from tornado.web import HTTPError
 
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 from onnxlab_class.classroom.hub.visitors import HANDLERS as VISITS

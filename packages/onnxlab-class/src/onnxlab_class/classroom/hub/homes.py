@@ -18,8 +18,8 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_untrusted, write_atomically
-from onnxlab.labs.kit.exercise import LABS
-from onnxlab.notebook.language import LANGUAGES
+from onnxlab.kit.exercise import LABS
+from onnxlab.language import LANGUAGES
 from onnxlab_class.classroom.course.folder import CLASS_FILE
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 from onnxlab_class.grading.submissions import LARGEST, is_untouched, safe_name

@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyterhub_traefik_proxy.fileprovider import TraefikFileProviderProxy
 
-from onnxlab.notebook.language import speak, tr
+from onnxlab.language import speak, tr
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import NAME, NAME_TYPED, Accounts, stored_passwords
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator

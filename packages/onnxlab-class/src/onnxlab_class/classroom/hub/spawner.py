@@ -11,7 +11,7 @@ from typing import ClassVar
 from jupyterhub.spawner import LocalProcessSpawner
 
 import onnxlab
-from onnxlab.labs.kit.solutions import VARIABLE as SOLUTIONS
+from onnxlab.kit.solutions import VARIABLE as SOLUTIONS
 from onnxlab_class.classroom.hub.accounts import Accounts
 from onnxlab_class.classroom.hub.confinement import Confinement, system_paths
 from onnxlab_class.classroom.hub.homes import make_home

@@ -13,7 +13,7 @@ from jupyterhub.handlers import BaseHandler
 from jupyterhub.orm import User
 from tornado.web import HTTPError, RequestHandler, authenticated
 
-from onnxlab.notebook.language import tr
+from onnxlab.language import tr
 
 _COOKIE = "onnxlab-visitor"
 _OTHERS = "This JupyterLab is somebody else's; only they can open it."

@@ -18,8 +18,8 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.exercise import labs
-from onnxlab.notebook.language import spoken_language, tr
+from onnxlab.kit.exercise import labs
+from onnxlab.language import spoken_language, tr
 from onnxlab_class.classroom.room.progress_files import ProgressFiles
 from onnxlab_class.classroom.room.view import Names, Room, RoomView, learners_csv, view_json
 

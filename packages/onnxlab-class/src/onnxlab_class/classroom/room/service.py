@@ -16,7 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, authenticated
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.notebook.language import requested_language, speak
+from onnxlab.language import requested_language, speak
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes, stop_signal
 

@@ -15,8 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onnxlab.labs.kit.exercise import USABLE, Exercise, Status
-from onnxlab.notebook.language import tr
+from onnxlab.kit.exercise import Exercise
+from onnxlab.kit.status import USABLE, Status
+from onnxlab.language import tr
 from onnxlab.plain_text import escape_formula, plain
 from onnxlab_class.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles
 

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from onnxlab.labs.kit.checking import judge, questions_seed
-from onnxlab.labs.kit.exercise import Exercise, lab
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import judge, questions_seed
+from onnxlab.kit.exercise import Exercise, lab
+from onnxlab.kit.work import Work
 from onnxlab_class.grading.private_judges import JudgeBroken, parts_in, with_parts
 from onnxlab_class.grading.worker.report import Report, Stage
 from onnxlab_class.grading.worker.task import CRASH, JUDGES, SECRET, STAGE, Task, report_file

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
-from onnxlab.labs.kit.outcome import Difference, Evidence, Finding
+from onnxlab.kit.outcome import Difference, Evidence, Finding
 from onnxlab.typed_json import UnexpectedType, decode
 
 __all__ = ["Graphs", "JudgedPart", "Production", "Report", "Stage", "read_record"]

@@ -82,8 +82,8 @@ def load() -> None:
     for name in _PRELOADED:
         importlib.import_module(name)
     from onnxlab.exporters.export import Exporter, export
-    from onnxlab.labs.kit.exercise import labs
-    from onnxlab.labs.kit.producing import load_produce
+    from onnxlab.kit.exercise import labs
+    from onnxlab.kit.producing import load_produce
     from onnxlab_class.grading.worker import student
 
     with _temporary_caches():

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from onnxlab.labs.kit.checking import questions_seed, refused
-from onnxlab.labs.kit.exercise import lab
-from onnxlab.labs.kit.exporting import first_line
-from onnxlab.labs.kit.producing import TimeLimitReached, produce, time_limit
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.checking import questions_seed, refused
+from onnxlab.kit.exercise import lab
+from onnxlab.kit.exporting import first_line
+from onnxlab.kit.producing import TimeLimitReached, produce, time_limit
+from onnxlab.kit.work import Work
 from onnxlab_class.grading.worker.task import CELLS, NOTES, PRODUCTION, Task
 
 __all__ = ["prepare", "run"]

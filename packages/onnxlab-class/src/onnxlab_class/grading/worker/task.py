@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnxlab
 import onnxlab_class
-from onnxlab.labs.kit.exercise import lab
+from onnxlab.kit.exercise import lab
 from onnxlab_class.sandbox.entry import Level
 from onnxlab_class.sandbox.watcher import Limits
 

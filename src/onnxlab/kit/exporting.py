@@ -19,9 +19,9 @@ import torch
 from onnxlab.errors import chain
 from onnxlab.exporters.export import Exporter, Stage, export
 from onnxlab.exporters.symbolics import symbolic
-from onnxlab.labs.kit.exercise import Judge
-from onnxlab.labs.kit.outcome import RETURN, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Judge
+from onnxlab.kit.outcome import RETURN, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.runtime.refusals import named_reason
 
 # These failures of a written model are left to the judges: they can show a counterexample.
@@ -238,7 +238,7 @@ def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: It
                 raise Wrong(msg, look_at)
 
 
-_OURS = str(Path(__file__).parents[2])
+_OURS = str(Path(__file__).parents[1])
 _STANDARD = str(Path(os.__file__).parent)
 _LINE = 120  # characters of a line of code, or of a message, that are shown
 

@@ -11,8 +11,7 @@ import numpy as np
 import onnx
 
 from onnxlab.errors import chain
-from onnxlab.labs.kit.exercise import USABLE as USABLE  # `as` exports it from here, too
-from onnxlab.labs.kit.exercise import Status as Status
+from onnxlab.kit.status import Status
 
 RETURN = "Is a `return` missing at the end of the function, or of one of its branches?"
 """Advice where an answer returned None."""

@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import onnx
 
-from onnxlab.labs.kit.exercise import Answers, Judge, Judges
-from onnxlab.labs.kit.exporting import require_model
-from onnxlab.labs.kit.judging import expecting, require_same_numbers
-from onnxlab.labs.kit.outcome import Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers, Judge, Judges
+from onnxlab.kit.exporting import require_model
+from onnxlab.kit.judging import expecting, require_same_numbers
+from onnxlab.kit.outcome import Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session

@@ -15,7 +15,7 @@ import onnx
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FileTooLarge, NotRegularFile, read_untrusted
-from onnxlab.labs.kit.outcome import RETURN, Wrong
+from onnxlab.kit.outcome import RETURN, Wrong
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load, strip_origins
 from onnxlab.typed_json import UnexpectedType, decode

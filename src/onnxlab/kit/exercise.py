@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import StrEnum
 from functools import cache
 from importlib.metadata import requires
 from pathlib import Path
@@ -21,7 +20,7 @@ from onnxlab.machine import pinned_versions
 if TYPE_CHECKING:
     import numpy as np
 
-    from onnxlab.labs.kit.work import Work
+    from onnxlab.kit.work import Work
 
 Answers: TypeAlias = Mapping[str, Any]
 """The learner's functions and classes by name."""
@@ -35,25 +34,11 @@ Judge: TypeAlias = "Callable[[Work, np.random.Generator], None]"
 """Reads the files in the folder and draws test inputs; raises `Wrong` if a part's claim does not hold. The
 inputs come from a seed that the process with the learner's code never sees."""
 
-USABLE = "the answer can be used"
-"""The title of the finding about an answer that was refused before any part was judged."""
-
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parents[1] / "labs"
 _OLDEST = re.compile(r"([\w-]+)\s*(?:\S*,)?>=([\d.]+)")
 
 LABS = tuple(sorted(path.stem for path in _FOLDER.glob("lab*.toml")))
 """The labs' names: each is a TOML file in `onnxlab.labs`, and a notebook."""
-
-
-class Status(StrEnum):
-    """How a check of an exercise ended."""
-
-    PASSED = "passed"
-    INCORRECT = "incorrect"
-    NOT_ATTEMPTED = "not attempted"
-    ERROR = "error"
-    """The learner's code, or the export it belongs to, raised."""
-    TIMED_OUT = "timed out"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
-from onnxlab.labs.kit.exercise import Answers, Exercise, Produce
-from onnxlab.labs.kit.exporting import (
+from onnxlab.kit.exercise import Answers, Exercise, Produce
+from onnxlab.kit.exporting import (
     first_line,
     is_learners,
     learners_code,
@@ -40,8 +40,9 @@ from onnxlab.labs.kit.exporting import (
     own_line,
     raised_by_stub,
 )
-from onnxlab.labs.kit.outcome import Case, Status, Wrong, case_of
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Case, Wrong, case_of
+from onnxlab.kit.status import Status
+from onnxlab.kit.work import Work
 
 resource: Any
 try:

@@ -15,11 +15,12 @@ import onnx
 import torch
 
 from onnxlab.errors import UnknownExercise
-from onnxlab.labs.kit.exercise import Answers, Exercise, Judge, Judges
-from onnxlab.labs.kit.judging import expecting
-from onnxlab.labs.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
-from onnxlab.labs.kit.producing import Production, produce_in_child
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.exercise import Answers, Exercise, Judge, Judges
+from onnxlab.kit.judging import expecting
+from onnxlab.kit.outcome import Case, Finding, Outcome, Wrong, case_of
+from onnxlab.kit.producing import Production, produce_in_child
+from onnxlab.kit.status import USABLE, Status
+from onnxlab.kit.work import Work
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
@@ -34,7 +35,7 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         UnknownExercise: If one of `exercise.answers` is missing.
 
     Example:
-        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> from onnxlab.kit.exercise import exercise
         >>> _, record = exercise("asinh-symbolic")
         >>> outcome = check(record, {"asinh_symbolic": lambda g, x: g.op("Asinh", x)})
         >>> outcome.status.value, outcome.points

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from onnxlab.exporters.export import Exporter
-from onnxlab.labs.kit import judging
-from onnxlab.labs.kit.exercise import Answers, Judge
-from onnxlab.labs.kit.exporting import axis_options, exported_with_rule, exported_with_translation
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit import judging
+from onnxlab.kit.exercise import Answers, Judge
+from onnxlab.kit.exporting import axis_options, exported_with_rule, exported_with_translation
+from onnxlab.kit.work import Work
 
 InputSampler = Callable[[np.random.Generator], Any]
 """Draws one set of inputs (a tensor, or a tuple of arguments), or a list of sets."""

@@ -16,10 +16,11 @@ import platformdirs
 from filelock import FileLock
 
 from onnxlab.files import CannotWrite, write_atomically
-from onnxlab.labs.kit.exercise import Exercise, Lab, Status, labs
+from onnxlab.kit.exercise import Exercise, Lab, labs
+from onnxlab.kit.status import Status
 
 if TYPE_CHECKING:
-    from onnxlab.labs.kit.outcome import Outcome
+    from onnxlab.kit.outcome import Outcome
 
 _State = dict[str, dict[str, Any]]
 """The entry of each exercise, by its id."""

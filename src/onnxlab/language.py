@@ -33,7 +33,7 @@ AROUND = " \n\u2713\u2717~"
 _PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
-_FOLDER = Path(__file__).parents[1] / "assets" / "languages"
+_FOLDER = Path(__file__).parent / "assets" / "languages"
 _NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|listing|before|after)(?:_|\d*$)")
 _ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
@@ -56,16 +56,9 @@ def speak(language: str) -> None:
     """
     global _speech
     _speech = speech(language)
-    if "IPython" in sys.modules:
-        translate_errors()
-
-
-def translate_errors() -> None:
-    """Let this notebook's tracebacks end in the translated message, where ONNX Lab raised the error."""
-    from IPython import get_ipython
-
-    shell = get_ipython()
-    if shell is not None:
+    ipython = sys.modules.get("IPython")  # is not imported: a terminal does without it
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:  # a notebook's tracebacks end in the translated message
         shell.set_custom_exc((OnnxLabError,), _show_translated)
 
 

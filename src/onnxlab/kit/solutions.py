@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from onnxlab.labs.kit.exercise import Exercise
+from onnxlab.kit.exercise import Exercise
 from onnxlab.machine import COURSE_IN_WHEEL
 
 VARIABLE = "ONNXLAB_SOLUTIONS"
@@ -24,7 +24,7 @@ def solution(exercise: Exercise) -> str:
     A learner of a class gets them from the instructor alone, whatever lies on the class's machine.
 
     Example:
-        >>> from onnxlab.labs.kit.exercise import exercise
+        >>> from onnxlab.kit.exercise import exercise
         >>> print(solution(exercise("asinh-symbolic")[1]).splitlines()[0])
         def asinh_symbolic(g, x):
     """

@@ -15,8 +15,8 @@ import torch
 from onnx import numpy_helper, parser
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.labs.kit.outcome import Difference, Evidence, Wrong, trying
-from onnxlab.labs.kit.work import Work
+from onnxlab.kit.outcome import Difference, Evidence, Wrong, trying
+from onnxlab.kit.work import Work
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.distance import difference as distance
 from onnxlab.model.graph import dims, edges, walk
