@@ -13,7 +13,7 @@ from starter.environment import ROOT, Environment, child_variables
 WORKBOOK = ROOT / "workbook"
 """The learner's own notebooks, which git ignores; `onnxlab.course.workbook` keeps them up to date."""
 
-KERNEL_STARTUP = ROOT / "starter" / "kernel_startup.py"
+KERNEL_STARTUP = ROOT / "src" / "onnxlab" / "notebook" / "kernel_startup.py"
 """What a kernel runs before the first cell, unless the user has a PYTHONSTARTUP of their own."""
 
 NEWS = "whats_new.md"

@@ -344,7 +344,7 @@ def test_the_command_answers_an_argument_and_a_pipe(capsys, monkeypatch, text, c
     assert main(["why", text]) == code
     shown = capsys.readouterr().out
     assert says in shown
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert main(["why"]) == code
     assert capsys.readouterr().out == shown
 

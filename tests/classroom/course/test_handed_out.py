@@ -177,7 +177,7 @@ def test_take_of_one_lab(room, tmp_path, names, files):
 def test_a_lab_that_is_not_there_gets_a_suggestion(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").mkdir()
-    assert cli.main([*command, "--lab", "lab02_dynamic_shape"]) == 1
+    assert cli.main([*command, "--lab", "lab02_dynamic_shape"]) == 2
     assert capsys.readouterr().err == (
         "There is no lab 'lab02_dynamic_shape'.\nDid you mean lab02_dynamic_shapes?\n"
     )

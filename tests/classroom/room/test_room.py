@@ -401,18 +401,19 @@ def test_no_folder_and_no_port_are_messages(tmp_path, capsys):
         with ThreadPoolExecutor(1) as threads:
             return threads.submit(main, ["class", "room", *map(str, arguments)]).result()
 
-    assert code(tmp_path / "no") == 1
+    assert code(tmp_path / "no") == 2
     assert "There is no folder" in capsys.readouterr().err
-    assert code(tmp_path, "--no-browser", "--port", 99999) == 1
+    assert code(tmp_path, "--no-browser", "--port", 99999) == 2
     assert "99999 is not a port" in capsys.readouterr().err
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        assert code(tmp_path, "--no-browser", "--port", port) == 1
+        assert code(tmp_path, "--no-browser", "--port", port) == 2
     assert f"Port {port} cannot be used" in capsys.readouterr().err
 
 
+@pytest.mark.release
 def test_the_page_of_a_chinese_class_is_in_chinese():
     with speaking(speech("zh")):
         page = RoomHandler.page(None).decode()

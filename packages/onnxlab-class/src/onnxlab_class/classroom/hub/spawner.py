@@ -18,6 +18,7 @@ from onnxlab_class.classroom.hub.homes import make_home
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR, HubSettings, free_port
 
 _SERVER_SETTINGS = Path(__file__).parent / "server_settings"
+_KERNEL_STARTUP = Path(onnxlab.__file__).parent / "notebook" / "kernel_startup.py"
 _PINS = Path(onnxlab.__file__).resolve().parents[2] / "requirements.txt"  # for chapter 00's table of versions
 _FIRST_CHAPTER = "00_start_here.ipynb"
 _INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
@@ -81,6 +82,7 @@ class ConfinedSpawner(LocalProcessSpawner):  # type: ignore[misc]  # is not type
             "JUPYTER_RUNTIME_DIR": sockets,
             "JUPYTER_CONFIG_PATH": str(_SERVER_SETTINGS),
             "JUPYTER_NO_CONFIG": "",
+            "PYTHONSTARTUP": str(_KERNEL_STARTUP),
             "ONNXLAB_LANGUAGE": settings.language,
             SOLUTIONS: str(settings.handed_out / "solutions") if settings.solutions else "",
             "ONNXLAB_STATE": str(settings.learners / name / ".onnxlab" / "progress.json"),
