@@ -35,7 +35,12 @@ def _normal(name: str) -> str:
 @cache
 def hidden_distributions() -> frozenset[str]:
     """Return the installed distributions that `pip install -r requirements.txt` would not install."""
-    installed = {_normal(distribution.name): distribution for distribution in metadata.distributions()}
+    installed = {
+        _normal(distribution.name): distribution
+        for distribution in metadata.distributions()
+        # setuptools puts its own copies of packages onto the path when it is imported
+        if Path(str(distribution.locate_file(""))).name != "_vendor"
+    }
     pins = re.findall(r"^([\w.-]+)==", _REQUIREMENTS.read_text("utf-8"), re.MULTILINE)
     waiting = ["pip", "onnxlab", "onnxlab-class", *map(_normal, pins)]
     present: set[str] = set()

@@ -5,7 +5,8 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,8 +33,8 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Return the module and the example inputs that a factory returns.
 
     Args:
-        name: "package.module:factory" or "path/to/file.py:factory". The folder joins the path at its end: no
-            file in it hides a library.
+        name: "package.module:factory" or "path/to/file.py:factory". Modules beside it
+            can be imported; none of them hides a library.
 
     Raises:
         NoReference: If there is no such factory, or it returns something else.
@@ -82,10 +83,26 @@ def _python_file(path: Path) -> ModuleType:
     return module
 
 
+class _Beside:
+    """Finds the modules in a folder that nothing else has, and none by a name of the standard library's.
+
+    On Linux nothing else has `winreg`, which `mimetypes` tries to import.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or name in sys.stdlib_module_names:
+            return None
+        return PathFinder.find_spec(name, [self._folder])
+
+
 def _reach(folder: Path) -> None:
     """Let files of a folder be imported, but for those that have the name of something installed."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    sys.meta_path.append(_Beside(str(folder)))
 
 
 def against(path: Path, name: str) -> Iterator[Symptom]:

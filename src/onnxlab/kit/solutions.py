@@ -14,7 +14,7 @@ VARIABLE = "ONNXLAB_SOLUTIONS"
 A class's server sets it. On another hub there are none without it.
 """
 
-_CLONE = Path(__file__).resolve().parents[4]
+_CLONE = Path(__file__).resolve().parents[3]
 _MARK = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[^\n]*\n?", re.MULTILINE)
 
 

@@ -125,3 +125,13 @@ def test_a_chapter_runs_as_an_ordinary_user(tmp_path):
         timeout=600,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_what_setuptools_brings_for_itself_is_not_hidden():
+    code = (
+        "import setuptools; from tools.author import learner_packages\n"  # it puts its copies onto the path
+        "print(*learner_packages.hidden_modules())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "polib" in done.stdout.split()
+    assert "jaraco" not in done.stdout.split()
