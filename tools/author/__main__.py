@@ -5,12 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnxlab.cli import Parser, run_command
+from onnxlab.cli import Parser, outlive_readers, run_command
 from onnxlab.plain_text import aligned, pluralise
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 fine, 1 something is wrong, 2 wrong usage."""
+    outlive_readers()
     return run_command(parser().parse_args(arguments))
 
 

@@ -25,17 +25,17 @@ def predictions(root: Path) -> dict[str, list[str]]:
 
 def is_current(root: Path) -> bool:
     """Tell whether the list is that of the chapters; a folder without chapters has none."""
-    path = root / LIST
-    return not path.exists() or path.read_text("utf-8") == _text(root)
+    path, asked = root / LIST, predictions(root)
+    return not (asked and path.exists()) or path.read_text("utf-8") == _text(asked)
 
 
 def write_predictions(root: Path) -> bool:
     """Write the list; return whether it changed."""
     if is_current(root):
         return False
-    (root / LIST).write_text(_text(root), "utf-8")
+    (root / LIST).write_text(_text(predictions(root)), "utf-8")
     return True
 
 
-def _text(root: Path) -> str:
-    return json.dumps(predictions(root), indent=1) + "\n"
+def _text(asked: dict[str, list[str]]) -> str:
+    return json.dumps(asked, indent=1) + "\n"

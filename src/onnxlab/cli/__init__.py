@@ -18,7 +18,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.language import requested_language, speak, tr
 from onnxlab.plain_text import plain
 
-__all__ = ["Parser", "main", "run_command"]
+__all__ = ["Parser", "main", "outlive_readers", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 0 where all is fine, 1 where something was found wrong, and 2 where the command could not do its
     work: wrong usage, a file that is missing.
     """
-    _outlive_readers()
+    outlive_readers()
     speak(requested_language())
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     with plain_streams():
@@ -77,7 +77,7 @@ def run_command(options: argparse.Namespace) -> int:
         return 130
 
 
-def _outlive_readers() -> None:
+def outlive_readers() -> None:
     """Make stdout and stderr drop what nobody reads: `| head` may end the output, and not the command.
 
     Streams that are closed from the start take everything too.

@@ -13,7 +13,7 @@ from onnxlab_class.classroom.course.folder import ClassFolder
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 OUTPUT_NAME = re.compile(
-    r"course\.py class ([\w-]+)|class (?:serve|init|wheelhouse) ([\w-]+)|class take \S+ ([\w-]+)"
+    r"course\.py class ([\w-]+)|class (?:serve|init|wheelhouse) (\w[\w-]*)|class take \S+ ([\w-]+)"
     r"|--out ([\w-]+)|-keyout ([\w.-]+)| -out ([\w.-]+)"
 )
 

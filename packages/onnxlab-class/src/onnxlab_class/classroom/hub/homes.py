@@ -187,8 +187,9 @@ def _homes(folder: Path) -> tuple[list[Path], list[str]]:
             f"There is no folder {folder}.", "", "Name the class's folder, or the folder of the homes."
         )
     entries = sorted(home for home in homes.iterdir() if home.name != INSTRUCTOR)
-    hidden = [home.name for home in entries if home.name.startswith(".")]
-    return [home for home in entries if home.name not in hidden], [f"{name}: It is hidden" for name in hidden]
+    hidden = [home for home in entries if home.name.startswith(".")]
+    left = [f"{home.name}: It is hidden" for home in hidden if home.is_dir()]  # a .gitignore is nobody's home
+    return [home for home in entries if home not in hidden], left
 
 
 def _read(folder: int, name: str) -> tuple[bytes, int]:
