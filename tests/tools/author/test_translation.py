@@ -438,6 +438,7 @@ def test_the_glossary_keeps_one_word_for_a_thing(wrong):
         assert not [fault for fault in faults(entry, glossary) if "numbers" not in fault]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*/zh/*.ipynb")), ids=lambda path: path.stem)
 def test_no_sentence_of_the_package_stands_in_english_in_a_chinese_notebook(page):
     """Also within a longer line, which is not looked up whole."""
