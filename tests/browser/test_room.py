@@ -20,6 +20,7 @@ from tests.support.learners import EXERCISES, failed, passed, people, progress_f
 from tests.support.notebook_page import PATIENCE
 
 Opened = Callable[..., Page]
+MARK = {"format": 1, "name": "spring", "version": "", "made": "", "written": {}}
 ASINH = next(exercise for exercise in EXERCISES if exercise.id == "asinh-symbolic")
 
 
@@ -42,8 +43,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
     """The address of the page, and the folder of a class in which nobody has begun."""
     folder = tmp_path_factory.mktemp("class")
     (folder / "learners").mkdir()
-    mark = {"format": 1, "name": "spring", "version": "", "made": "", "written": {}}
-    (folder / "class.json").write_text(json.dumps(mark))
+    (folder / "class.json").write_text(json.dumps(MARK))
     with served(folder) as address:
         yield address, folder
 
@@ -191,6 +191,7 @@ def test_it_fits_and_moves_with_few_and_with_many(
 
 
 def test_a_server_that_ends_is_said_and_what_was_shown_stays(browser: Browser, tmp_path: Path):
+    (tmp_path / "class.json").write_text(json.dumps(MARK))
     write(tmp_path, "ada", {EXERCISES[0].id: passed(int(time.time()))})
     page = browser.new_page()
     with served(tmp_path) as address:
