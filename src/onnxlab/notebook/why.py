@@ -24,7 +24,7 @@ def why(message: str | BaseException = "") -> None:
         message: The message, a whole traceback, or the exception itself.
 
     >>> why("Unsupported model IR version: 10, max supported IR version: 9")
-    The file's IR version, 10, is newer than this ONNX Runtime, which reads up to 9.
+    The file's format is newer than the installed ONNX Runtime.
       Update onnxruntime, or export with a smaller opset and lower ir_version.
       Explained in chapter 13_ship_it, section 1.
     """
