@@ -45,7 +45,8 @@ def find_chromium() -> str | None:
 def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
     """Return pytest's arguments; the user's options come last, and paths in them replace the default ones."""
     paths = ["tests", "src", "packages", "starter"]
-    arguments = ["-m", "pytest", "--instafail", *(["--color=yes"] if sys.stdout.isatty() else [])]
+    arguments = ["-m", "pytest", "--instafail", "--durations=15"]
+    arguments += ["--color=yes"] if sys.stdout.isatty() else []
     if fast:
         arguments += ["-m", "not slow and not browser"]
     else:
