@@ -2,7 +2,7 @@
 
     python site/build.py OUT [--repository OWNER/NAME] [--address URL]
 
-`python3 course.py site` calls this in an environment of its own (requirements-site.txt).
+`python3 course.py site` calls this in an environment of its own (requirements/site.txt).
 """
 
 import argparse
