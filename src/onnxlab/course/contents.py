@@ -1,6 +1,6 @@
 """The notebooks of the course's JupyterLab: what the course ships is trusted, and to open it changes nothing.
 
-JupyterLab imports this in the environment, from the repository's folder; see `jupyter.command`.
+`course.py` names it to JupyterLab, in a clone: what git has committed is the course's.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 
 from onnxlab.course.learner_folder import HANDED_OUT
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class CourseContents(AsyncLargeFileManager):  # type: ignore[misc]  # jupyter_server's traits have no types
