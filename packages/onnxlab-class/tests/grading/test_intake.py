@@ -88,6 +88,7 @@ def test_folder_of_students(tmp_path):
         ("ada_lab04_asinh-Copy2.ipynb", "ada"),
         ("ada_lab04_asinh copy.ipynb", "ada"),
         ("ada_lab04_asinh copy 2 (3) (1).ipynb", "ada"),
+        ("ada_lab04_asinh (1)-3.ipynb", "ada"),
         ("lab04_asinh copycat.ipynb", "copycat"),
         ("ada_12_345_lab04_asinh-3.ipynb", "ada_12_345"),
         ("ada_lab04_asinh_final.IPYNB", "ada_final"),
