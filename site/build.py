@@ -2,7 +2,7 @@
 
     python site/build.py OUT [--repository OWNER/NAME] [--address URL]
 
-`python3 course.py site` calls this in an environment of its own (requirements-site.txt).
+`python3 course.py site` calls this in an environment of its own (requirements/site.txt).
 """
 
 import argparse
@@ -41,11 +41,11 @@ from pages import (
     saved_outputs,
 )
 
+from onnxlab.course.colab_edition import colab_edition
 from onnxlab.diagnosis.messages import script_data
 from onnxlab.language import speech
 from onnxlab.notebook.graph import netron_files
 from onnxlab.operators import recording
-from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent

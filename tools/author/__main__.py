@@ -37,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(command=_check)
 
-    pin = actions.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
+    pin = actions.add_parser(
+        "pin", help="compile requirements.txt and requirements/ from the ranges in pyproject.toml"
+    )
     pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
     pin.set_defaults(command=_pin)
 
