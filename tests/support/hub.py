@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,15 @@ def logs(folder: Path) -> str:
 def below(process: int) -> list[int]:
     """Return a process and all below it, by their ids."""
     return [process, *(child.id for child in descendants(process))]
+
+
+def command_lines(process: int) -> dict[int, str]:
+    """Return the command lines of a process and of all below it, by their ids."""
+    lines = {}
+    for number in below(process):
+        with suppress(OSError):  # it ended in between
+            lines[number] = Path(f"/proc/{number}/cmdline").read_text()
+    return lines
 
 
 def processes_of(user: int | None) -> list[int]:
