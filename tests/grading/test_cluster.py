@@ -25,6 +25,7 @@ from onnxlab_class.grading.run import Step, grade
 from onnxlab_class.grading.submissions import Intake, find
 from onnxlab_class.grading.worker.task import FOLDER_PREFIX
 from onnxlab_class.sandbox.entry import strongest
+from onnxlab_class.sandbox.libc import die_with_parent
 from onnxlab_class.sandbox.watcher import Limits, descendants
 from tests.grading.adversaries import ADVERSARIES, SAMPLE
 from tests.grading.forgers import FORGERS, hand_in_forgers
@@ -65,9 +66,15 @@ class Machines:
     def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "dask", *arguments, *self._options]
         with (self.folder / f"{len(self.started)}.log").open("wb") as log:
-            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, preexec_fn=_end_with_the_tests
+            )
         self.started.append(process)
         return process
+
+
+def _end_with_the_tests() -> None:
+    die_with_parent(signal.SIGTERM)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 
+from onnxlab_class.sandbox.libc import die_with_parent
 from onnxlab_class.sandbox.users import become
 from onnxlab_class.sandbox.watcher import descendants
 
@@ -56,7 +57,13 @@ def hub(
     python: str = sys.executable,
     seconds: float = 240.0,
 ) -> Iterator[Hub]:
-    """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
+    """Serve a class for the length of a block, as somebody else if root is asked to."""
+
+    def begin() -> None:
+        if user is not None:
+            become(user, _PYTHON, handed_down=True)
+        die_with_parent(signal.SIGTERM)
+
     variables = os.environ | {
         "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
@@ -71,7 +78,7 @@ def hub(
             stdout=out,
             stderr=out,
             text=True,
-            preexec_fn=None if user is None else lambda: become(user, _PYTHON, handed_down=True),
+            preexec_fn=begin,
         )
     try:
         deadline = time.monotonic() + seconds
@@ -82,8 +89,11 @@ def hub(
         yield Hub(address[1], folder, process)
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(180)
+            process.terminate()
+            try:
+                process.wait(180)
+            finally:
+                process.kill()
 
 
 def logs(folder: Path) -> str:
