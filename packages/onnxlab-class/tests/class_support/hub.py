@@ -11,13 +11,14 @@ import time
 import uuid
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from onnxlab_class.sandbox.libc import die_with_parent
 from onnxlab_class.sandbox.users import become
 from onnxlab_class.sandbox.watcher import descendants
 
@@ -56,7 +57,13 @@ def hub(
     python: str = sys.executable,
     seconds: float = 240.0,
 ) -> Iterator[Hub]:
-    """Serve a class for the length of a block, as somebody else if root is asked to; end it by its id."""
+    """Serve a class for the length of a block, as somebody else if root is asked to."""
+
+    def begin() -> None:
+        if user is not None:
+            become(user, _PYTHON, handed_down=True)
+        die_with_parent(signal.SIGTERM)
+
     variables = os.environ | {
         "ONNXLAB_ROOM_PASSWORD": ROOM_PASSWORD,
         "ONNXLAB_INSTRUCTOR_PASSWORD": INSTRUCTOR_PASSWORD,
@@ -71,7 +78,7 @@ def hub(
             stdout=out,
             stderr=out,
             text=True,
-            preexec_fn=None if user is None else lambda: become(user, _PYTHON, handed_down=True),
+            preexec_fn=begin,
         )
     try:
         deadline = time.monotonic() + seconds
@@ -82,8 +89,11 @@ def hub(
         yield Hub(address[1], folder, process)
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            process.wait(180)
+            process.terminate()
+            try:
+                process.wait(180)
+            finally:
+                process.kill()
 
 
 def logs(folder: Path) -> str:
@@ -94,6 +104,15 @@ def logs(folder: Path) -> str:
 def below(process: int) -> list[int]:
     """Return a process and all below it, by their ids."""
     return [process, *(child.id for child in descendants(process))]
+
+
+def command_lines(process: int) -> dict[int, str]:
+    """Return the command lines of a process and of all below it, by their ids."""
+    lines = {}
+    for number in below(process):
+        with suppress(OSError):  # it ended in between
+            lines[number] = Path(f"/proc/{number}/cmdline").read_text()
+    return lines
 
 
 def processes_of(user: int | None) -> list[int]:

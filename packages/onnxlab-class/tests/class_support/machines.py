@@ -2,12 +2,15 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from onnxlab_class.sandbox.libc import die_with_parent
 
 
 class Machines:
@@ -38,9 +41,15 @@ class Machines:
     def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "dask", *arguments, *self._options]
         with (self.folder / f"{len(self.started)}.log").open("wb") as log:
-            process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=self.folder, stdout=log, stderr=log, preexec_fn=_end_with_the_tests
+            )
         self.started.append(process)
         return process
+
+
+def _end_with_the_tests() -> None:
+    die_with_parent(signal.SIGTERM)
 
 
 @contextlib.contextmanager

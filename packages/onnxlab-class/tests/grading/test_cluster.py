@@ -50,6 +50,15 @@ def rows(ledger: Ledger) -> list[object]:
     return [{**asdict(row), "seconds": 0, "outcome": {**row.outcome, "seconds": 0}} for row in ledger.rows()]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patient() -> Iterator[None]:
+    """Wait for workers as long as these tests do: on a busy machine one takes a minute to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster, "_ANSWER_SECONDS", 240.0)
+        patch.setattr(cluster, "_PATIENCE", 240.0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def intake(tmp_path_factory) -> Intake:
     more = [Learner("more of it", REST, body=WRONG), Learner("and more"), Learner("no notebook", 0, raw=b"{")]
@@ -164,11 +173,12 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
         wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
 
 
-def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path):
+def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path, request):
     """The worker may die with an answer that has been announced, fetched or neither."""
+    everything = request.config.getoption("--all")
     with machines(tmp_path / "machines") as there:
         there.worker("--no-nanny")
-        for after in (0.1, 0.3, 0.5, 0.7, 0.9, 1.1):
+        for after in (0.1, 0.3, 0.5, 0.7, 0.9, 1.1) if everything else (0.3,):
             doomed = there.worker("--no-nanny")
 
             def disturb(step: Step, after: float = after, doomed: Any = doomed) -> None:
@@ -250,7 +260,7 @@ def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expecte
         there.worker("--no-nanny")
 
         def disturb(step: Step) -> None:
-            if step.done == 3:
+            if step.done == 2:
                 there.scheduler.kill()
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:

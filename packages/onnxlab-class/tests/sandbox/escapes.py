@@ -548,25 +548,6 @@ def fill_memory_with_sockets(_: Grader) -> None:
     time.sleep(60)
 
 
-def fill_disk_in_flight(_: Grader) -> None:
-    """Files that are written, kept open and removed, and a moment later are gone."""
-    for number in range(2):
-        if not os.fork():
-            for _ in range(3):
-                files = []
-                with contextlib.suppress(OSError):
-                    for _ in range(60):
-                        files.append(Path(f"file{number}").open("wb"))
-                        Path(f"file{number}").unlink()
-                        for _ in range(10):
-                            files[-1].write(bytes(MB))
-                del files
-            os._exit(0)
-    for _ in range(2):
-        os.wait()
-    time.sleep(60)
-
-
 def reserve_disk(_: Grader) -> None:
     """Allocate files at once, without writing them, and give them back before anybody looks."""
     for _ in range(20):
@@ -718,10 +699,11 @@ def stay_and_wait(grader: Grader) -> None:
     time.sleep(100)
 
 
-def compute_a_second(grader: Grader) -> None:
+def compute(grader: Grader) -> None:
     """Honest work, which some machines take long for."""
     grader.signalled[2] = 1
-    while time.process_time() < 1:
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
         pass
     answer("ready")
 
@@ -988,7 +970,7 @@ def _kill_the_watcher(watcher: int, _: int) -> None:
 def _stand_still(watcher: int, notebook: int) -> None:
     for process in (watcher, notebook):
         os.kill(process, signal.SIGSTOP)
-    time.sleep(6)
+    time.sleep(3)
     for process in (notebook, watcher):
         os.kill(process, signal.SIGCONT)
 
@@ -1003,11 +985,16 @@ def _give_little(_: int, notebook: int) -> None:
             time.sleep(0.02)
 
 
+def _give_nothing(_: int, notebook: int) -> None:
+    os.kill(notebook, signal.SIGSTOP)
+
+
 DISTURBANCES = {
     "kill the notebook": _kill_the_notebook,
     "kill the watcher": _kill_the_watcher,
     "stand still": _stand_still,
     "give little": _give_little,
+    "give nothing": _give_nothing,
 }
 
 

@@ -107,12 +107,13 @@ def test_who_cannot_join_is_told() -> None:
 
 
 @pytest.mark.skipif(not os.access(HYBRID / "cgroup.procs", os.W_OK), reason="needs a tree of version 2")
-def test_version_2_ends_all_that_is_left() -> None:
+def test_a_process_is_moved_into_a_group_of_version_2() -> None:
     group = cgroup.Group([HYBRID], 2**30, 10)  # systemd's tree beside version 1, which limits nothing
     process = subprocess.Popen(["sleep", "60"])
     group._write("cgroup.procs", process.pid)
-    group.kill()
-    assert process.wait(10) == -9
+    assert f"0::/{group._name}\n" in Path(f"/proc/{process.pid}/cgroup").read_text()
+    process.kill()
+    process.wait(10)
     group.remove()
     assert not (HYBRID / group._name).exists()
 

@@ -80,13 +80,17 @@ def places() -> list[tuple[Level, str]]:
 
 
 @pytest.fixture
-def everywhere(places: list[tuple[Level, str]]) -> Callable[..., Reports]:
-    """Runs a submission at every level, and checks that nothing of it is left."""
+def at_each_level(places: list[tuple[Level, str]], request: pytest.FixtureRequest) -> Callable[..., Reports]:
+    """Runs a submission at every level, and checks that nothing of it is left.
 
-    def run(do: str, **options: Any) -> Reports:
+    The strongest level is tried as root and the weakest as a user; with --all, each as both.
+    """
+    few = places if request.config.getoption("--all") else list(dict.fromkeys([places[0], places[-1]]))
+
+    def run(do: str, at: list[tuple[Level, str]] = few, **options: Any) -> Reports:
         with ThreadPoolExecutor(3) as pool:
-            reports = list(pool.map(lambda place: escape(do, *place, **options), places))
-        for place, report in zip(places, reports, strict=True):
+            reports = list(pool.map(lambda place: escape(do, *place, **options), at))
+        for place, report in zip(at, reports, strict=True):
             assert not report["left"], place
             assert not report["beats"], place
             assert not report["written"], place
@@ -97,7 +101,7 @@ def everywhere(places: list[tuple[Level, str]]) -> Callable[..., Reports]:
             assert report["mode"] == 0o644, place
             if report["ending"] == "SANDBOX_FAILED":
                 pytest.fail(f"{place}: {report['reason']}")
-        return dict(zip(places, reports, strict=True))
+        return dict(zip(at, reports, strict=True))
 
     return run
 
@@ -110,54 +114,57 @@ def answers(reports: Reports) -> list[Any]:
     return [report["answer"] for report in reports.values()]
 
 
-def table() -> dict[str, dict[tuple[Level, str], bool]]:
-    """The table in entry.py's docstring."""
-    columns = [(level, who) for level in Level for who in ("root", "user")]
-    rows = re.findall(r"^    (\S.*?) {2,}((?:(?:yes|no) *){4})$", entry.__doc__ or "", re.MULTILINE)
-    assert len(rows) > 20
-    return {
-        _plain(name): dict(zip(columns, (word == "yes" for word in words.split()), strict=True))
-        for name, words in rows
-    }
+def tried() -> set[str]:
+    """What entry.py's docstring says that a submission cannot do."""
+    names = re.findall(r"[^;]+", re.findall(r"^ {4}.+(?:\n {4}.+)+", entry.__doc__ or "", re.MULTILINE)[0])
+    assert len(names) > 40
+    return {_plain(name) for name in names}
 
 
 def _plain(name: str) -> str:
     return " ".join(re.sub(r"[^a-z ]", " ", name.lower().replace("'", "")).split())
 
 
-def test_the_table_says_what_a_submission_can_do(everywhere: Callable[..., Reports]) -> None:
-    expected = table()
-    for place, report in everywhere("try_everything").items():
-        answer = report["answer"]
-        assert set(answer) == set(expected) - set(SEPARATELY)
-        allowed = {name for name, row in expected.items() if row[place]}
-        can = {name for name, worked in answer.items() if worked}
-        assert can <= allowed, place
-        unconfined = escape("try_everything", *place, unconfined=True)["answer"]
-        assert {name for name in allowed if unconfined[name]} <= can, place  # what this machine has at all
+def require_nothing_worked(report: Report, level: Level) -> None:
+    can = {name for name, worked in report["answer"].items() if worked}
+    assert can <= ({"see who runs"} if level is Level.LANDLOCK else set()), level
 
 
-def test_what_the_table_leaves_to_other_tests_is_tested() -> None:
-    assert set(SEPARATELY) <= set(table())
+def test_a_submission_can_do_nothing_that_is_tried(
+    at_each_level: Callable[..., Reports], places: list[tuple[Level, str]]
+) -> None:
+    for (level, _), report in at_each_level("try_everything", at=places).items():
+        assert set(report["answer"]) == tried() - set(SEPARATELY)
+        require_nothing_worked(report, level)
+
+
+@pytest.mark.skipif(not ROOT, reason="asks as root")
+def test_what_is_tried_works_where_nothing_is_confined() -> None:
+    answer = escape("try_everything", Level.FULL, "root", user=None, unconfined=True)["answer"]
+    failed = [name for name, worked in answer.items() if not worked]
+    assert len(failed) < 8, failed  # another kernel or file system may not have everything
+
+
+def test_what_the_list_leaves_to_other_tests_is_tested() -> None:
+    assert set(SEPARATELY) <= tried()
     assert set(SEPARATELY.values()) <= set(globals())
-    assert not any(any(table()[name].values()) for name in SEPARATELY)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize(
+    "version", [1, *(pytest.param(later, marks=pytest.mark.release) for later in range(2, 7))]
+)
 def test_older_landlocks_confine_files(places: list[tuple[Level, str]], version: int) -> None:
     if landlock.abi() < version:
         pytest.skip("this kernel's Landlock is older")
-    for place in places:
-        if place[0] is Level.LANDLOCK:
-            report = escape("try_everything", *place, landlock=version)
-            can = {name for name, worked in report["answer"].items() if worked}
-            allowed = {name for name, row in table().items() if row[place]}
-            assert can <= allowed, place  # what an older one lacks, the filter of system calls has
+    for level, who in places:
+        if level is Level.LANDLOCK:
+            # What an older one lacks, the filter of system calls has.
+            require_nothing_worked(escape("try_everything", level, who, landlock=version), level)
             assert bool(landlock.lacking(version)) == (version < 6)
 
 
-def test_honest_code_can_do_its_work(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("use_what_it_may")
+def test_honest_code_can_do_its_work(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("use_what_it_may")
     assert endings(reports) == {"FINISHED"}
     assert answers(reports) == [[True, 0, True, 3]] * len(reports)
 
@@ -176,18 +183,18 @@ def test_a_python_that_only_root_can_enter_still_imports(
 
 
 @pytest.mark.parametrize("do", ["loop_for_ever", "block_all_signals", "stop_itself"])
-def test_the_clock_ends_it(everywhere: Callable[..., Reports], do: str) -> None:
-    reports = everywhere(do, limits={"wall": 0.6})
+def test_the_clock_ends_it(at_each_level: Callable[..., Reports], do: str) -> None:
+    reports = at_each_level(do, limits={"wall": 2})
     assert endings(reports) == {"TIME"}
     assert max(report["seconds"] for report in reports.values()) < 45
 
 
-def test_computing_for_too_long_is_a_matter_of_time(everywhere: Callable[..., Reports]) -> None:
-    assert endings(everywhere("loop_for_ever", limits={"cpu": 1})) == {"TIME"}
+def test_computing_for_too_long_is_a_matter_of_time(at_each_level: Callable[..., Reports]) -> None:
+    assert endings(at_each_level("loop_for_ever", limits={"cpu": 1})) == {"TIME"}
 
 
-def test_one_process_gets_no_more_memory(everywhere: Callable[..., Reports]) -> None:
-    assert set(answers(everywhere("fill_memory", limits={"memory": 200}))) == {"MemoryError"}
+def test_one_process_gets_no_more_memory(at_each_level: Callable[..., Reports]) -> None:
+    assert set(answers(at_each_level("fill_memory", limits={"memory": 200}))) == {"MemoryError"}
 
 
 @pytest.mark.parametrize(
@@ -199,12 +206,12 @@ def test_one_process_gets_no_more_memory(everywhere: Callable[..., Reports]) -> 
         "fill_memory_without_first_threads",
     ],
 )
-def test_many_processes_have_memory_together(everywhere: Callable[..., Reports], do: str) -> None:
-    assert endings(everywhere(do, limits={"memory": 300})) == {"MEMORY"}
+def test_many_processes_have_memory_together(at_each_level: Callable[..., Reports], do: str) -> None:
+    assert endings(at_each_level(do, limits={"memory": 300})) == {"MEMORY"}
 
 
-def test_a_file_is_no_larger_than_allowed(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("write_a_large_file", limits={"file": 8})
+def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("write_a_large_file", limits={"file": 8})
     assert set(answers(reports)) == {"File too large"}
     assert max(report["disk"] for report in reports.values()) < 9 * 2**20
 
@@ -223,8 +230,8 @@ def test_a_file_is_no_larger_than_allowed(everywhere: Callable[..., Reports]) ->
         "hide_files_in_a_closed_folder",
     ],
 )
-def test_all_files_are_no_more_than_allowed(everywhere: Callable[..., Reports], do: str) -> None:
-    assert endings(everywhere(do, limits={"disk": 20})) == {"DISK"}
+def test_all_files_are_no_more_than_allowed(at_each_level: Callable[..., Reports], do: str) -> None:
+    assert endings(at_each_level(do, limits={"disk": 20})) == {"DISK"}
 
 
 @pytest.mark.skipif(not ROOT or not shutil.which("setpriv"), reason="needs root, and setpriv")
@@ -238,68 +245,72 @@ def test_root_in_a_container_counts_deleted_files() -> None:
     assert report["ending"] == "FINISHED"
 
 
-def test_a_fork_bomb_ends(everywhere: Callable[..., Reports]) -> None:
-    assert endings(everywhere("fork_for_ever", limits={"wall": 1, "processes": 20})) == {"TIME"}
+def test_a_fork_bomb_ends(at_each_level: Callable[..., Reports]) -> None:
+    assert endings(at_each_level("fork_for_ever", limits={"wall": 2, "processes": 20})) == {"TIME"}
 
 
-def test_many_busy_processes_come_after_all_others(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("slow_others_down", limits={"wall": 60})
+def test_many_busy_processes_come_after_all_others(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("slow_others_down", limits={"wall": 60})
     assert answers(reports) == [[19] * 15] * len(reports)
 
 
-def test_no_more_processes_than_allowed(everywhere: Callable[..., Reports]) -> None:
-    for place, report in everywhere("count_forks", limits={"processes": 20}).items():
+def test_no_more_processes_than_allowed(at_each_level: Callable[..., Reports]) -> None:
+    for place, report in at_each_level("count_forks", limits={"processes": 20}).items():
         if ROOT or place[0] is Level.FULL:
             assert 15 <= report["answer"] <= 20, place
         else:  # one's own other processes count as well, and they come and go
             assert 0 <= report["answer"] < 200, place
 
 
-def test_limits_cannot_be_raised(everywhere: Callable[..., Reports]) -> None:
-    assert set(answers(everywhere("raise_its_limits"))) == {"kept"}
+def test_limits_cannot_be_raised(at_each_level: Callable[..., Reports]) -> None:
+    assert set(answers(at_each_level("raise_its_limits"))) == {"kept"}
 
 
-def test_a_daemon_does_not_outlive_the_end(everywhere: Callable[..., Reports]) -> None:
-    assert endings(everywhere("stay")) == {"FINISHED"}
+def test_a_daemon_does_not_outlive_the_end(at_each_level: Callable[..., Reports]) -> None:
+    assert endings(at_each_level("stay")) == {"FINISHED"}
 
 
-def test_a_daemon_does_not_outlive_a_watcher_that_is_asked_to_end(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("stay_and_wait", ask=True, limits={"wall": 90})
+def test_a_daemon_does_not_outlive_a_watcher_that_is_asked_to_end(
+    at_each_level: Callable[..., Reports],
+) -> None:
+    reports = at_each_level("stay_and_wait", ask=True, limits={"wall": 90})
     assert max(report["seconds"] for report in reports.values()) < 80
 
 
-def test_a_daemon_does_not_outlive_the_grader(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("stay_and_wait", orphaned=True, limits={"wall": 90})
+def test_a_daemon_does_not_outlive_the_grader(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("stay_and_wait", orphaned=True, limits={"wall": 90})
     assert max(report["seconds"] for report in reports.values()) < 80
 
 
-def test_killing_everybody_kills_nobody_else(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("kill_everybody")
+def test_killing_everybody_kills_nobody_else(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("kill_everybody")
     assert endings(reports) <= {"FINISHED", "CRASHED"}
 
 
-def test_the_watcher_cannot_be_killed(everywhere: Callable[..., Reports]) -> None:
-    for place, report in everywhere("kill_the_watcher").items():
+def test_the_watcher_cannot_be_killed(at_each_level: Callable[..., Reports]) -> None:
+    for place, report in at_each_level("kill_the_watcher").items():
         assert report["ending"] == "FINISHED", place
         assert report["seconds"] < 45
 
 
 def test_a_watcher_that_is_asked_to_end_by_a_submission_ends_all_of_it(
-    everywhere: Callable[..., Reports],
+    at_each_level: Callable[..., Reports],
 ) -> None:
-    assert endings(everywhere("end_the_watcher")) <= {"CRASHED", "FINISHED"}
+    assert endings(at_each_level("end_the_watcher")) <= {"CRASHED", "FINISHED"}
 
 
-def test_who_is_killed_was_killed_from_outside(everywhere: Callable[..., Reports]) -> None:
+def test_who_is_killed_was_killed_from_outside(at_each_level: Callable[..., Reports]) -> None:
     """As a submission can neither kill nor stop itself, it cannot feign that the machine did it."""
-    reports = everywhere("kill_itself")
+    reports = at_each_level("kill_itself")
     assert endings(reports) == {"FINISHED"}
     assert set(answers(reports)) == {"alive"}
 
 
 @pytest.mark.parametrize("disturb", ["kill the notebook", "kill the watcher"])
-def test_who_is_killed_from_outside_is_not_to_blame(everywhere: Callable[..., Reports], disturb: str) -> None:
-    reports = everywhere("sleep_long", disturb=disturb)
+def test_who_is_killed_from_outside_is_not_to_blame(
+    at_each_level: Callable[..., Reports], disturb: str
+) -> None:
+    reports = at_each_level("sleep_long", disturb=disturb)
     assert endings(reports) == {"DISTURBED"}
     can_limit = bool(cgroup.parents(Path("/proc/self/cgroup").read_text()))
     for (_, who), report in reports.items():
@@ -309,13 +320,13 @@ def test_who_is_killed_from_outside_is_not_to_blame(everywhere: Callable[..., Re
 
 @pytest.mark.parametrize(
     ("disturb", "limits"),
-    [("stand still", {"wall": 4}), ("give little", {"wall": 4}), ("give little", {"wall": 1})],
+    [("stand still", {"wall": 1}), ("give little", {"wall": 3}), ("give nothing", {"wall": 0.3})],
 )
 def test_time_in_which_the_machine_does_not_let_it_run_does_not_count(
-    everywhere: Callable[..., Reports], disturb: str, limits: dict[str, float]
+    at_each_level: Callable[..., Reports], disturb: str, limits: dict[str, float]
 ) -> None:
-    reports = everywhere("compute_a_second", disturb=disturb, limits=limits)
-    if limits["wall"] > 1:
+    reports = at_each_level("compute", disturb=disturb, limits=limits)
+    if disturb != "give nothing":
         assert endings(reports) == {"FINISHED"}
         assert set(answers(reports)) == {"ready"}
     else:  # in ten times its limit it did not get enough: that is the machine's fault, too
@@ -323,30 +334,30 @@ def test_time_in_which_the_machine_does_not_let_it_run_does_not_count(
         assert all("the machine let it run" in report["reason"] for report in reports.values())
 
 
-def test_much_in_sockets_is_memory(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("fill_memory_with_sockets", limits={"memory": 300})
+def test_much_in_sockets_is_memory(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("fill_memory_with_sockets", limits={"memory": 300})
     assert endings(reports) == {"MEMORY"}
 
 
-def test_no_space_is_reserved_between_two_checks(everywhere: Callable[..., Reports]) -> None:
-    reports = everywhere("reserve_disk", limits={"disk": 64})
+def test_no_space_is_reserved_between_two_checks(at_each_level: Callable[..., Reports]) -> None:
+    reports = at_each_level("reserve_disk", limits={"disk": 64})
     assert all(report["most"]["disk"] < 1000 for report in reports.values()), reports
 
 
-def test_a_file_counts_as_long_as_its_copy_is(everywhere: Callable[..., Reports]) -> None:
-    assert endings(everywhere("leave_sparse_files")) == {"DISK"}
+def test_a_file_counts_as_long_as_its_copy_is(at_each_level: Callable[..., Reports]) -> None:
+    assert endings(at_each_level("leave_sparse_files")) == {"DISK"}
 
 
 @pytest.mark.parametrize("do", ["crash", "abort"])
-def test_crashes_are_crashes(everywhere: Callable[..., Reports], do: str) -> None:
-    assert endings(everywhere(do)) == {"CRASHED"}
+def test_crashes_are_crashes(at_each_level: Callable[..., Reports], do: str) -> None:
+    assert endings(at_each_level(do)) == {"CRASHED"}
 
 
-@pytest.mark.parametrize("code", [1, 3, 122, 123, 124, 125, 126, 137])
+@pytest.mark.parametrize("code", [1, 122, 123, 137])
 def test_a_submissions_own_code_never_passes_for_the_watchers(
-    everywhere: Callable[..., Reports], code: int
+    at_each_level: Callable[..., Reports], code: int
 ) -> None:
-    assert endings(everywhere("say_code", code=code)) == {"CRASHED"}
+    assert endings(at_each_level("say_code", code=code)) == {"CRASHED"}
 
 
 def test_a_sandbox_that_cannot_be_built_is_the_machines_fault(places: list[tuple[Level, str]]) -> None:
@@ -369,8 +380,7 @@ def test_root_who_is_nobody_outside_is_an_ordinary_user() -> None:
         if reason:  # a container may not allow it
             continue
         report = escape("try_everything", Level(level), "user", within=NOBODY_OUTSIDE)
-        allowed = {name for name, row in table().items() if row[Level(level), "user"]}
-        assert {name for name, worked in report["answer"].items() if worked} <= allowed
+        require_nothing_worked(report, Level(level))
         assert not report["left"]
 
 
@@ -499,7 +509,7 @@ class TestFolders:
 
     def test_a_folder_deeper_than_any_path(self, folder: Path) -> None:
         here = os.open(folder, os.O_RDONLY)
-        for _ in range(3000):  # deeper than Python's recursion too
+        for _ in range(1100):  # deeper than Python's recursion too
             os.mkdir("d" * 20, dir_fd=here)
             inner = os.open("d" * 20, os.O_RDONLY, dir_fd=here)
             os.close(here)
@@ -543,7 +553,7 @@ class TestWhereNothingConfines:
             assert "no Landlock" in reasons["landlock"]
             assert all(reasons.values())
 
-    @pytest.mark.parametrize("options", [(), ("--isolation", "auto"), ("--isolation", "landlock")])
+    @pytest.mark.parametrize("options", [(), ("--isolation", "landlock")])
     def test_grading_refuses_and_says_what_to_do(self, tmp_path: Path, options: tuple[str, ...]) -> None:
         (tmp_path / "class" / "ada").mkdir(parents=True)
         notebook = tmp_path / "class" / "ada" / "lab04_asinh.ipynb"

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import site
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ pytest.importorskip("jupyterhub")
 
 from yarl import URL
 
-from class_support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, below, finish, hub, processes_of
+from class_support.hub import INSTRUCTOR_PASSWORD, Hub, Seat, command_lines, finish, hub, processes_of
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import Accounts
 
@@ -55,12 +56,18 @@ def python(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="module")
-def room(python) -> Iterator[Hub]:
-    """A new class, served."""
+def room(python, class_folder) -> Iterator[Hub]:
+    """A class, served."""
+    with copied(class_folder) as folder, hub(folder, "--idle", "60", python=python) as running:
+        yield running
+
+
+@contextmanager
+def copied(class_folder: Path) -> Iterator[Path]:
+    """A copy of the class, where learners, who are users of their own, get in."""
     with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)  # learners are users of their own, who have to get in
-        with hub(Path(name, "class"), "--idle", "60", python=python) as running:
-            yield running
+        Path(name).chmod(0o755)
+        yield Path(shutil.copytree(class_folder, Path(name, "class")))
 
 
 def plant(home: Path, noted: Path) -> None:
@@ -133,19 +140,23 @@ def test_an_instructor_has_no_rights_that_a_learners_page_could_ask_for(room):
     assert {account["name"]: bool(account["pin"]) for account in accounts}["mallory"] is False
 
 
-# A daemon, which does not care for signals that ask it to end; what it does all the time comes last.
+# A daemon, which does not care for signals that ask it to end. The cell prints its id; from a second later on
+# it does what comes last.
 DAEMON = """
 import os, signal, sys, time
+reader, writer = os.pipe()
 if not os.fork():
     os.setsid()
     if os.fork():
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    time.sleep(2)
+    os.write(writer, str(os.getpid()).encode())
+    time.sleep(1)
     while True:
         {act}
         time.sleep(0.001)
+print(os.read(reader, 20).decode())
 """
 ACTS = {
     "sleeps": "pass",
@@ -180,7 +191,7 @@ async def learner(room: Hub, name: str) -> AsyncIterator[Seat]:
 
 def runtime_of(room: Hub) -> Path:
     """The temporary folder of a class, which the command lines of its processes name."""
-    commands = "".join(Path(f"/proc/{process}/cmdline").read_text() for process in below(room.process.pid))
+    commands = "".join(command_lines(room.process.pid).values())
     return Path(re.findall(r"/[^\0]*?/onnxlab-class-\w+", commands)[0])
 
 
@@ -192,17 +203,23 @@ def gone(processes: Callable[[], object], seconds: float = 60) -> bool:
     return not processes()
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    "act",
+    ["kills its server", pytest.param("sleeps", marks=pytest.mark.release), "kills whatever would end it"],
+)
 def test_a_daemon_ends_with_its_learners_server(room, act):
     async def leave_a_daemon() -> None:
         async with learner(room, "daemon") as seat:
-            await seat.run(DAEMON.format(act=ACTS[act]))
-            assert len(processes_of(user_of(room, "daemon"))) == 3, "server, kernel, daemon"
-            await asyncio.sleep(4)
+            daemon = int(await seat.run(DAEMON.format(act=ACTS[act])))
+            assert daemon in processes_of(user)
+            if act == "kills its server":
+                assert gone(lambda: set(processes_of(user)) - {daemon})
+            else:
+                await asyncio.sleep(1.5)
             await seat.stop_server()
 
-    finish(leave_a_daemon())
     user = user_of(room, "daemon")
+    finish(leave_a_daemon())
     assert gone(lambda: processes_of(user))
 
 
@@ -327,34 +344,41 @@ def test_guesses_are_refused_whatever_address_they_claim_to_come_from(room):
     assert answers.count(429) > 50
 
 
-@pytest.mark.parametrize("killed", [["hub"], ["command"], ["keeper"], ["command", "hub"]], ids=" and ".join)
-def test_nothing_stays_when_processes_of_the_class_are_killed(killed):
+@pytest.mark.parametrize(
+    "killed",
+    [
+        ["keeper"],
+        ["command", "hub"],
+        pytest.param(["hub"], marks=pytest.mark.release),
+        pytest.param(["command"], marks=pytest.mark.release),
+    ],
+    ids=" and ".join,
+)
+def test_nothing_stays_when_processes_of_the_class_are_killed(killed, class_folder):
     """As the kernel does when the machine's memory is used up."""
 
-    async def leave_a_daemon(room: Hub) -> None:
+    async def leave_a_daemon(room: Hub) -> int:
         async with learner(room, "ada") as seat:
-            await seat.run(DAEMON.format(act="pass"))
+            return int(await seat.run(DAEMON.format(act="pass")))
 
-    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
-        Path(name).chmod(0o755)
-        with hub(Path(name, "class")) as room:
-            finish(leave_a_daemon(room))
-            running = below(room.process.pid)
-            by_command = {process: Path(f"/proc/{process}/cmdline").read_text() for process in running}
-            runtime = runtime_of(room)
-            user = user_of(room, "ada")
-            assert len(processes_of(user)) == 3, "server, kernel, daemon"
-            assert runtime.exists()
-            ids = {
-                "command": room.process.pid,
-                "keeper": next(process for process in running[1:] if "class\0serve" in by_command[process]),
-                "hub": next(process for process, text in by_command.items() if "jupyterhub_config" in text),
-            }
-            for part in killed:
-                os.kill(ids[part], signal.SIGKILL)
-            room.process.wait(120)
-            ended = gone(lambda: alive(running) + processes_of(user) + [runtime][: runtime.exists()])
-            assert ended, [by_command.get(process) for process in alive(running)]
+    with copied(class_folder) as folder, hub(folder) as room:
+        daemon = finish(leave_a_daemon(room))
+        by_command = command_lines(room.process.pid)
+        running = list(by_command)
+        runtime = runtime_of(room)
+        user = user_of(room, "ada")
+        assert daemon in processes_of(user)
+        assert runtime.exists()
+        ids = {
+            "command": room.process.pid,
+            "keeper": next(process for process in running[1:] if "class\0serve" in by_command[process]),
+            "hub": next(process for process, text in by_command.items() if "jupyterhub_config" in text),
+        }
+        for part in killed:
+            os.kill(ids[part], signal.SIGKILL)
+        room.process.wait(120)
+        ended = gone(lambda: alive(running) + processes_of(user) + [runtime][: runtime.exists()])
+        assert ended, [by_command.get(process) for process in alive(running)]
 
 
 def alive(processes: list[int]) -> list[int]:

@@ -26,6 +26,7 @@ from class_support.hub import (
     Hub,
     Seat,
     below,
+    command_lines,
     finish,
     hub,
     logs,
@@ -364,16 +365,14 @@ def test_guessing_gets_slower_for_that_name_only(room):
 
 
 def test_the_hub_ends_and_leaves_nothing(room):
-    running = below(room.process.pid)
+    running = command_lines(room.process.pid)
     assert len(running) > 4
-    command_lines = "".join(Path(f"/proc/{number}/cmdline").read_text() for number in running)
-    sockets = {Path(path) for path in re.findall(r"/[^\0]*?/onnxlab-class-\w+", command_lines)}
+    sockets = {Path(path) for path in re.findall(r"/[^\0]*?/onnxlab-class-\w+", "".join(running.values()))}
     assert len(sockets) == 1
     assert all(folder.exists() for folder in sockets)
     room.process.send_signal(signal.SIGTERM)
     assert room.process.wait(180) == 0, logs(room.folder)
-    left = [number for number in running if Path(f"/proc/{number}").exists()]
-    assert not left, [Path(f"/proc/{number}/cmdline").read_text() for number in left]
+    assert not [line for number, line in running.items() if Path(f"/proc/{number}").exists()]
     assert not [folder for folder in sockets if folder.exists()]
     assert not SHARED.exists()
 
