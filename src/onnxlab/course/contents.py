@@ -1,6 +1,6 @@
-"""The notebooks of the course's JupyterLab: what the course ships is trusted, and to open it changes nothing.
+"""The notebooks of a learner's JupyterLab: what the course ships is trusted, and to open it changes nothing.
 
-`course.py` names it to JupyterLab, in a clone: what git has committed is the course's.
+`course.py` and a class's servers name it to Jupyter; in a clone, what git has committed is the course's, too.
 """
 
 import hashlib

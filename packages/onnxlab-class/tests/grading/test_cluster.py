@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from class_support.adversaries import ADVERSARIES, SAMPLE
-from class_support.forgers import FORGERS, hand_in_forgers
 from class_support.machines import Machines, machines, wait_for
 from class_support.small_class import CLASS, FULL, REST, WRONG, Learner, hand_in, marks
 from onnxlab import cli
@@ -112,17 +111,6 @@ def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expec
     )
 
 
-def test_no_forger_has_a_point_on_a_cluster(two, tmp_path):
-    forgers = [forger for forger in FORGERS if forger.lab.startswith("lab07")]
-    folder = hand_in_forgers(hand_in(tmp_path / "class", [Learner("honest")]), forgers)
-    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-        grade_on(client, find(folder), ledger, level=common_level(client), limits=LIMITS)
-        assert ledger.failures == {}
-        points = [(row.student, row.points) for row in ledger.rows() if row.points]
-    assert {student for student, _ in points} == {"honest"}
-    assert sum(mark for _, mark in points) == FULL
-
-
 def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
     text = """
 from onnxlab.kit.exercise import Part
@@ -193,31 +181,6 @@ def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp
                 assert rows(ledger) == expected, after
                 assert doomed.wait(60) == -signal.SIGKILL
                 wait_for(lambda: len(client.scheduler_info()["workers"]) == 1)  # the next run has a new one
-
-
-# Reads the variables that its process was started with from the stack, where they follow the arguments.
-STACK = """
-import ctypes, os
-libc = ctypes.CDLL(None)
-first = ctypes.c_void_p.in_dll(libc, "program_invocation_name").value
-reading, writing = os.pipe()
-text = b""
-while libc.write(writing, ctypes.c_void_p(first + len(text)), 1) == 1:  # up to the stack's end
-    text += os.read(reading, 1)
-seen = [line for line in text.split(bytes(1)) if b"CANARY" in line]
-"""
-
-
-def test_no_variable_of_a_worker_reaches_a_submission(tmp_path, monkeypatch):
-    reading = Learner("reading", REST, before=STACK, body="raise ValueError(f'{len(text) > 0} {seen}')")
-    intake = find(hand_in(tmp_path / "class", [reading]))
-    monkeypatch.setenv("ONNXLAB_CANARY", "the instructor's own")
-    with machines(tmp_path / "machines") as there:
-        there.worker("--no-nanny")
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
-            outcomes = str([row.outcome for row in ledger.rows()])
-    assert "ValueError: True []" in outcomes, outcomes
 
 
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from onnxlab.model.graph import GraphNode, reads
+from onnxlab.model.graph import GraphNode, names_read, reads
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
 
 _NAME_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
@@ -186,7 +186,7 @@ class _Writer:
         self.weights = {tensor.name for tensor in graph.initializer}
         prepared = preparations(graph)
         self.makers = {name: p for p in prepared for name in self.nodes[p].output}
-        self.reads = [reads(node) for node in self.nodes]
+        self.reads = [names_read(node) for node in self.nodes]
         self.readers = Counter(name for names in self.reads for name in names)
         self.results = {info.name for info in graph.output}
 
