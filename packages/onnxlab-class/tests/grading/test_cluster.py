@@ -218,7 +218,10 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
             assert "Its worker is gone." in problems
 
 
-def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(intake, expected, pool, tmp_path):
+def test_a_scheduler_that_dies_ends_the_run_and_the_next_goes_on(
+    intake, expected, pool, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "_PATIENCE", 3.0)  # a run notices it only by this
     with machines(tmp_path / "machines") as there:
         there.worker("--no-nanny")
 
