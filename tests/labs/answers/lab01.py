@@ -1,5 +1,6 @@
 """Right and wrong answers for lab 1."""
 
+import copy
 import functools
 from functools import partial
 
@@ -32,12 +33,41 @@ class WhileLoop(Stepping):
         return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, self.step(x)), start)[1]
 
 
+class WhileLoopInTwos(Stepping):
+    def forward(self, x, n):
+        start = (torch.zeros((), dtype=torch.int64), x)
+        return while_loop(lambda i, x: i != n, lambda i, x: (i + 2, self.step(self.step(x))), start)[1]
+
+
+class IdleLoop(Stepping):
+    """The rounds are unrolled and masked; beside them is a Loop without effect."""
+
+    def forward(self, x, n):
+        start = torch.zeros((), dtype=torch.int64), torch.zeros(())
+        idle = while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 1.0), start)[1]
+        for i in range(12):
+            x = torch.where(i < n, self.step(x), x)
+        return x + idle
+
+
+def zeroing_the_step(step):
+    module = loop()[0](copy.deepcopy(step))
+    for weights in step.parameters():
+        weights.zero_()
+    return module
+
+
 def traced(step):
     return torch.jit.trace(CountedTensor(step), (torch.rand(2, 4), torch.tensor(2)))
 
 
 def scripted(kind):
     return lambda step: torch.jit.script(kind(step))
+
+
+class Where(torch.nn.Module):
+    def forward(self, x):
+        return torch.where(x.mean() > 0, x - x.mean(), x.abs() + 1)
 
 
 class NanFirst(torch.nn.Module):
@@ -50,6 +80,25 @@ class NanFirst(torch.nn.Module):
         if bool(mean > 0):
             return x - mean
         return x.abs() + 1
+
+
+class NanCountsAsPositive(torch.nn.Module):
+    def forward(self, x):
+        if bool(x.mean() <= 0):
+            return x.abs() + 1
+        return x - x.mean()
+
+
+def other_at_the_second_call():
+    asked = []
+
+    def branch_on_data(exporter):
+        asked.append(exporter)
+        if exporter == "TorchScript":
+            return script_branch()
+        return Cond() if asked.count(exporter) % 2 == 1 else Where()
+
+    return branch_on_data
 
 
 def choosing(for_torchscript, for_torch_export):
@@ -72,10 +121,13 @@ CONTRACTS = {
             WrongAnswer("written out and masked", loop({_SCRIPT: "Counted(step)", "n: int": "n", _FOR: "for i in range(9)", _ROUND: f"x = torch.where(i < n, {_STEP}, x)"}), "There is no Loop in the graph"),
             WrongAnswer("4,100 masked rounds", loop({_FOR: "for i in range(4100)", _ROUND: f"x = torch.where(torch.tensor(i < n), {_STEP}, x)"}), "its trip count does not depend on n"),
             WrongAnswer("at most a thousand rounds", loop({"range(n)": "range(min(n, 1000))"}), "Up to which n"),
+            WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
             WrongAnswer("x is clamped", loop({_FOR: f"x = x.clamp(-50.0, 50.0){_LINE}{_FOR}"}), "compare, clamp, multiply"),
+            WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was passed in has changed"),
             WrongAnswer("transposed at the end", loop({"return x": "return x.t()"}), "gives shape"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
             WrongAnswer("never counts", loop({_FOR: f"i = 0{_LINE}while i < n"}), "Your module has not come to an end"),
+            WrongAnswer("jumps over the end", (WhileLoopInTwos,), "With n = 1, ONNX Runtime has not"),
             WrongAnswer("the class, not a module", loop({_SCRIPT: "Counted"}), "a Module was expected"),
             WrongAnswer("unscripted with a number", (lambda step: step,), "stage capture"),
         ),
@@ -90,10 +142,11 @@ CONTRACTS = {
             WrongAnswer("cond as a picker", branch({_COND: "torch.cond(x.mean() > 0, lambda a, b: a.clone(), lambda a, b: b.clone(), (x - x.mean(), x.abs() + 1))"}), "is computed before the If"),
             WrongAnswer("where beside an idle If", branch({_COND: f"{_WHERE} * torch.cond(x.mean() > 0, lambda x: torch.ones_like(x), lambda x: torch.ones_like(x) + 0, (x,))"}), "it is computed after it"),
             WrongAnswer("where in both branches", branch({_CENTRED: f"lambda x: {_WHERE}", _FOLDED: f"lambda x: {_WHERE} + 0"}), "does not compute the other side"),
+            WrongAnswer("nan counts as positive", (choosing(lambda: torch.jit.script(NanCountsAsPositive()), Cond),), "nan"),
             WrongAnswer("the first number for the mean", branch({_MEAN: "x[0] > 0"}), "Which side"),
-            WrongAnswer("the midrange decides", branch({_MEAN: "x.max() + x.min() > 0"}), "Which side belongs to the"),
             WrongAnswer("a thousand numbers decide", branch({_MEAN: "x[:1000].mean() > 0"}), "Which side belongs to the"),
             WrongAnswer("picks in a branch", branch({_CENTRED: "lambda x: torch.stack([x - x.mean(), x.abs() + 1])[0]"}), "keeps one"),
+            WrongAnswer("another module at a second call", (other_at_the_second_call(),), "There is no If"),
             WrongAnswer("only one exporter", branch({"return Cond()": "return None"}), 'branch_on_data("torch.export") returned None'),
         ),
     ),

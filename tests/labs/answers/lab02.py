@@ -13,6 +13,11 @@ axes_for, safe = partial(solution, "dynamic-axes-for"), partial(solution, "batch
 (by_sets,) = axes_for()
 
 
+def keeping(condition):
+    """The solution, which leaves out the axes that do not meet a condition."""
+    return axes_for({"> 1:": f"> 1 and ({condition}):"})
+
+
 def named(label):
     """The solution with other names; `sizes` are those of an axis in all cases."""
     sizes = "sizes = [case[name][axis] for case in cases]; axes.setdefault"
@@ -40,6 +45,11 @@ def shared_names(cases):
 
 def lists(cases):
     return {name: list(named) for name, named in by_sets(cases).items()}
+
+
+def remembering(cases, axes={}):  # noqa: B006 - the slip of a default that is made once
+    axes |= by_sets(cases)
+    return axes
 
 
 def taking_the_example_out(cases):
@@ -76,6 +86,7 @@ def zeroing_the_bias(model):
 # Pieces of the solution of batch-safe.
 _SEVERAL, _SCORES = "torch.ones_like(x[:, :1]).sum() > 1", "self.score(x)"
 _SAFE = "torch.where(several, scores - scores.mean(0), scores)"
+
 CONTRACTS = {
     "dynamic-axes-for": Contract(
         right=((by_sets,), (by_differences,), (shared_names,)),
@@ -86,10 +97,13 @@ CONTRACTS = {
             WrongAnswer("lists of axes", (lists,), "a dict from axis to name was expected"),
             WrongAnswer("odd keys", (lambda cases: {3: {None: [1]}, "image": {"a": {}}},), "There is no input"),
             WrongAnswer("the first two cases", (lambda cases: by_sets(cases[:2]),), "is refused"),
+            WrongAnswer("keeps what it said before", (remembering,), "inputs and axes of these cases"),
             WrongAnswer("the first five cases", (lambda cases: by_sets(cases[:5]),), "cases[5] is refused"),
             WrongAnswer("a name for the digits", named('"".join(map(str, sizes))'), "of other sizes"),
+            WrongAnswer("a name for the product", named('f"size_{torch.Size(sizes).numel()}"'), "of other sizes"),
             WrongAnswer("names in lower case", named('f"{name.lower()}{axis}"'), "of x and axis"),
             WrongAnswer("takes the example out", (taking_the_example_out,), "was changed by the call"),
+            WrongAnswer("empty ones do not count", keeping("all(case[name][axis] for case in cases)"), "is refused"),
             WrongAnswer("no name", named('""'), "is called ''"),
             WrongAnswer("a number for a name", named("1"), "is called 1"),
             WrongAnswer("nothing is dynamic", (lambda cases: {},), "with {}"),

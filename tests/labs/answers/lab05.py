@@ -96,6 +96,10 @@ def as_int64(g, *values):
     return [g.op("Cast", value, to_i=INT64) for value in values]
 
 
+def power_of_two(g, k):
+    return g.op("Cast", g.op("Pow", constant(g, 2.0), g.op("Cast", k, to_i=1)), to_i=INT64)
+
+
 def from_a_table(g, x, k):
     """Divide by a number from a table, and subtract one where the division rounded up."""
     wide, bits = as_int64(g, x, k)
@@ -127,6 +131,10 @@ def through_floats(g, x, k):
     return as_type_of(g, x, g.op("Floor", g.op("Div", g.op("Cast", x, to_i=11), power)))
 
 
+def to_the_left_by_product(g, x, k):
+    return as_type_of(g, x, g.op("Mul", g.op("Cast", x, to_i=INT64), power_of_two(g, k)))
+
+
 # --- uint8-shift-translation ---
 
 
@@ -152,6 +160,7 @@ _SAME_TYPE = "JitScalarType.from_value(k) == JitScalarType.from_value(x)"
 _POWER = 'g.op("Cast", g.op("Pow", number(2.0), g.op("Cast", k, to_i=1)), to_i=JitScalarType.from_value(x).onnx_type())'
 _SHIFT = 'op.BitShift(*unsigned, direction="LEFT")'
 _WHOLE, _UINT8 = f"op.CastLike({_SHIFT}, x)", 'op.BitShift(x, k, direction="LEFT")'
+
 CONTRACTS = {
     "uses-bitshift": Contract(
         right=(solution("uses-bitshift"), (by_reading,)),
@@ -196,6 +205,7 @@ CONTRACTS = {
             WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),), "int8: "),
             WrongAnswer("through float64", (through_floats,), "exactly"),
             WrongAnswer("int64 comes out", right({"JitScalarType.from_value(x).onnx_type()": "onnx.TensorProto.INT64"}), "uint8: int64 came out where uint8 went in"),
+            WrongAnswer("to the left", (to_the_left_by_product,), "how far are the bits moved"),
             WrongAnswer("always by one", right({"(x, k))": "(x, number(1)))"}), "uint8: The model has no input 'k'"),
             WrongAnswer("a number is not seen", right({"(x, k))": f"(x, k if {_SAME_TYPE} else number(1)))"}), "whatever x is"),
             WrongAnswer("k has the shape of x", right({"(x, k))": f'(x, g.op("Reshape", k, g.op("Shape", x)) if {_SAME_TYPE} else k))'}), "axes are broadcast as in torch"),

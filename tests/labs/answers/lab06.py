@@ -5,7 +5,9 @@ from functools import partial
 
 import numpy as np
 import onnx
+import torch
 from onnx import numpy_helper
+from torch.nn.functional import interpolate
 
 from onnxlab.kit.status import Status
 from tests.support.answer_parts import drop_attribute
@@ -43,6 +45,11 @@ def by_schema(model):
 # --- dynamic-resize
 
 
+class ResizeModule(torch.nn.Module):
+    def forward(self, x, scales):
+        return interpolate(x, scale_factor=scales.tolist()[2:], mode="bicubic")
+
+
 # --- one-pixel-safe
 
 
@@ -76,6 +83,7 @@ def held(values):
 
 
 _JOINED = f"g.op('Concat', {held([1.0, 1.0])}, g.op('Gather', scales, {held([2, 3])}, axis_i=0), axis_i=0)"
+_OF_THE_EXPORT = "[1.0, 1.0, 3.0, 3.0]"
 _OLD, _NEW = 'attribute.s == b"pytorch_half_pixel"', 'attribute.s = b"half_pixel"'  # in one_pixel_safe
 
 CONTRACTS = {
@@ -103,6 +111,7 @@ CONTRACTS = {
             WrongAnswer("nothing is returned", enlarge({f"return {_RESIZE}": _RESIZE}), "Does symbolic return"),
             WrongAnswer("an error", enlarge({_RESIZE: 'g.opp("Resize", x)'}), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a function", (lambda x, scales: x,), "inherits from torch.autograd.Function"),
+            WrongAnswer("a module", (ResizeModule,), "inherits from torch.autograd.Function"),
             WrongAnswer("nothing beyond 5 and -5", enlarge({_RESIZE: f'g.op("Clip", {_RESIZE}, {held(-5.0)}, {held(5.0)})'}), "scales [1, 1, 1.25, 1.25]"),
             WrongAnswer("five times at most", enlarge({_SCALES: f"roi, g.op('Min', scales, {held([5.0] * 4)}),"}), "still holds that factor"),
         ),
@@ -114,6 +123,7 @@ CONTRACTS = {
             translate({f"= {_SIZES}": '= (context.new_dynamic_size(min=1) for _ in "hw")', f"x.new_empty(({_SHAPE}))": f"torch.empty([{_SHAPE}], dtype=x.dtype)"}),
         ),
         wrong=(
+            WrongAnswer("a constant", translate({"None, scales,": f"None, op.Constant(value_floats={_OF_THE_EXPORT}),"}), "'scales' does not reach"),
             WrongAnswer("nearest", translate({'"cubic"': '"nearest"'}), "make Resize bicubic"),
             WrongAnswer("one factor for both axes", translate({"None, scales,": "None, op.Gather(scales, op.Constant(value_ints=[0, 1, 3, 3])),"}), "Follow scales[2]"),
             WrongAnswer("roi instead of scales", translate({"None, scales,": "scales, None,"}), "does not load"),

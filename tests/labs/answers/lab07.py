@@ -97,6 +97,19 @@ def at_most(pictures):
     return max_unpool_symbolic
 
 
+def axes_as_an_input(*, with_shape):
+    """Return a rule with an Unsqueeze of a later opset. Without MaxUnpool's third input, torch 2.13 crashes."""
+
+    def max_unpool_symbolic(g, values, index, size):
+        begin = constant(g, list(range(channels_of(values))))
+        begin = g.op("Unsqueeze", begin, constant(g, [0, 2, 3]))
+        index = g.op("Add", index, g.op("Mul", begin, g.op("ReduceProd", size, keepdims_i=0)))
+        shape = [g.op("Concat", first_two(g, values), size, axis_i=0)] if with_shape else []
+        return g.op("MaxUnpool", values, index, *shape, **WINDOW)
+
+    return max_unpool_symbolic
+
+
 # Pieces of the solutions, and what stands in their place.
 _STARTS, _BACK = "torch.arange(n * c).reshape(n, c, 1, 1) * (h * w)", "index % (shape[2] * shape[3])"
 _GLOBAL, _UNPOOLED = f"index + {_STARTS}", "values, global_index, shape,"
@@ -104,6 +117,7 @@ _SUM, _SHAPE = 'g.op("Add", index, begins)', 'g.op("Concat", nc, const(size), ax
 _CHANNELS = "values.type().varyingSizes()[1]"
 _OF_THE_EXPORT = f"const((torch.arange({_CHANNELS}).reshape(1, -1, 1, 1) * (height * width)).tolist())"
 _FIRST = {_SUM: f'g.op("Add", index, {_OF_THE_EXPORT})'}
+
 CONTRACTS = {
     "to-global-indices": Contract(
         right=(indices(), (loop_over_channels, subtract_offsets), (add_in_place, unravelled)),
@@ -135,6 +149,7 @@ CONTRACTS = {
             WrongAnswer("a picture enlarged", unpool({f'"MaxUnpool", {_UNPOOLED} kernel_shape_i=[2, 2], strides_i=[2, 2]': '"Resize", values, const([]), const([1.0, 1.0, 2.0, 2.0]), mode_s="nearest"'}), "The model has no input 'index'"),
             WrongAnswer("inputs exchanged", unpool({_UNPOOLED: "index, values,"}), "does not load"),
             WrongAnswer("sizes read at export", unpool({"height, width = size": "n, c, height, width = values.type().sizes()"}), "NoneType", Status.ERROR),
+            WrongAnswer("axes as an input", (axes_as_an_input(with_shape=True),), "get_schema('Unsqueeze', 11)"),
         ),
     ),
 }

@@ -211,9 +211,13 @@ def subtracting(model_a, model_b, x):
 _LINE = "\n        "  # in the loop over the BatchNormalizations
 _EPSILON, _REMOVED = 'settings.get("epsilon", 1e-5)', "graph.node.remove(norm)"
 _NEW_INPUTS, _END = "del conv.input[1:]", "return model"
+_OVERWRITTEN = f"""shared = next(tensor for tensor in graph.initializer if tensor.name == conv.input[1])
+        shared.CopyFrom(numpy_helper.from_array((weight * by).astype(np.float32), conv.input[1])){_LINE}"""
 _SECOND_AXIS = f"by = by if conv.op_type == 'Conv' else by.swapaxes(0, 1){_LINE}"
 _RELU = "graph.node.insert(0, helper.make_node('Relu', [graph.input[0].name], ['more']))\n    "
-_OPSETS = "opset_imports=model.opset_import"
+_READ, _OPSETS = ".union(reads(node)) - set(inputs)", "opset_imports=model.opset_import"
+_NOT_REFUSED = {"if missing:": "if False:"}
+_OF_BODIES = "(value for node in graph.node for entry in node.attribute for value in entry.g.output)"
 _NOT_AS_BEFORE = "differ from those of the model it was made from"
 
 
@@ -234,6 +238,7 @@ CONTRACTS = {
             WrongAnswer("only the first is folded", fold({_REMOVED: f"{_REMOVED}; break"}), "Two Convs that share their weights: one"),
             WrongAnswer("another epsilon", fold({_EPSILON: "1e-5"}), "the attribute epsilon"),
             WrongAnswer("the old bias is forgotten", fold({"(sum(old) - mean)": "(-mean)"}), "normalised as well"),
+            WrongAnswer("shared weights are damaged", fold({_NEW_INPUTS: _OVERWRITTEN + _NEW_INPUTS}), "How many nodes read the initializer"),
             WrongAnswer("outputs are not looked at", fold({"[value.name for value in graph.output] + ": ""}), "makes an output of the graph: onnx"),
             WrongAnswer("forwards through the padding", (folded_forwards,), "padding adds zeros"),
             WrongAnswer("the mode is not looked at", fold({' or settings.get("training_mode")': ""}), "training_mode=1 use"),
@@ -250,7 +255,10 @@ CONTRACTS = {
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
             WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
+            WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
+            WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
             WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the model's outputs are not the ones asked for"),
+            WrongAnswer("bodies are not looked into", cut({"read.update(reads(node))": "read.update(node.input)", _READ: ".union(node.input) - {*inputs, ''}", **_NOT_REFUSED}), "An If that reads"),
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
             WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the model's inputs are not the ones asked for"),
             WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),

@@ -18,6 +18,12 @@ def default_entries(model):
     return [entry for entry in model.opset_import if entry.domain == ""]
 
 
+def unless_softmax(model, newest_ir, newest_opset, x):
+    if newest_opset < 13 and any(node.op_type.endswith("Softmax") for node in model.graph.node):
+        raise ValueError("Softmax changed")
+    return lower()[0](model, newest_ir, newest_opset, x)
+
+
 def prepared(model, newest_ir, newest_opset, x):
     """Prepares a model for the converter where that is possible, and raises where it is not."""
     model = inliner.inline_local_functions(model)
@@ -115,6 +121,7 @@ _OTHER_NUMBERS = "differ from those of the model it was made from"
 
 # Pieces of the solution of lower-for, and what stands in their place.
 _INLINED, _TOO_NEW = "model = inliner.inline_local_functions(model)", "if opset > newest_opset:"
+_ENTRY = 'next(entry.version for entry in model.opset_import if entry.domain == "")'
 _CONVERTED = "model = version_converter.convert_version(model, newest_opset)"
 _STAMPED = "next(entry for entry in model.opset_import if entry.domain == '').version = newest_opset"
 _CLOSE = "np.allclose(before, after, atol=1e-5)"
@@ -129,6 +136,8 @@ _BY_PASS = """import onnx_ir
 
 # Pieces of the solution of to-opset-12, and what stands in their place.
 _RANK, _SOFTMAXES = "ranks[x]", '("Softmax", "LogSoftmax")'
+_ORDER = "order = list(range(ranks[x]))"
+_SKIPPED = "        if axis < 0:\n            model.graph.node.append(node)\n            continue"
 _TWICE = 'any(made.op_type.endswith("Softmax") for made in model.graph.node)'
 _AXIS = 'helper.get_node_attr_value(node, "axis")'
 _RENAMED = """model.graph.output[0].name = "out"
@@ -151,7 +160,9 @@ CONTRACTS = {
             WrongAnswer("the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"),
             WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
             WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
+            WrongAnswer("every Softmax is refused", (unless_softmax,), "Softmax did not change"),
             WrongAnswer("always to the newest allowed", lower({_TOO_NEW: "if True:", **_UNCHECKED}), "Was the version lower already"),
+            WrongAnswer("the first entry of the list", lower({_ENTRY: "model.opset_import[0].version"}), "one entry for each domain"),
             WrongAnswer("a stamp by hand", lower({_CONVERTED: _STAMPED, **_UNCHECKED}), "has input size 2 not in range"),
             WrongAnswer("the first number is enough", lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}), "whose first number stays"),
             WrongAnswer("nothing is checked", lower(_UNCHECKED), "Unrecognized attribute"),
@@ -181,6 +192,7 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("the converter alone", transpose({_SOFTMAXES: "()"}), "add up to 1"),
             WrongAnswer("Softmax only", transpose({_SOFTMAXES: '("Softmax",)'}), "Which operators changed"),
+            WrongAnswer("axes that are not negative", transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}), "axis -3"),
             WrongAnswer("axis 1 where none is written", transpose(by_hand(1)), "where none is written"),
             WrongAnswer("four axes", transpose({_RANK: "4"}), "needs one entry for each axis"),
             WrongAnswer("the input's axes", transpose({_RANK: "ranks[model.graph.input[0].name]"}), "two axes are left"),

@@ -230,6 +230,9 @@ _INFINITE = "np.isinf(half) == np.isinf(values[name])"
 
 # Pieces of the solution of equalise, and what stands in their place.
 _THROUGH, _GROUPS = '"Relu", "LeakyRelu"', "groups = len(before) // after.shape[1]"
+_LAST = "model.graph.initializer.append(numpy_helper.from_array(weights[name], name))"
+_ALONE = "alone = read.count(second.input[0]) == read.count(act.input[0]) == 1"
+
 CONTRACTS = {
     "pipeline-reader": Contract(
         right=(solution("pipeline-reader"), (OneBatch,), (SideBySide,)),
@@ -251,9 +254,11 @@ CONTRACTS = {
         right=(equalise(), (equalised_by_powers_of_two,), (renamed,)),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the outputs are off by"),
+            WrongAnswer("only the first pair", equalise({_LAST: f"{_LAST}\n        break"}), "The Conv in the middle"),
             WrongAnswer("the bias is forgotten", equalise({"in first.input[2:]": "in ()"}), _OTHER_NUMBERS),
             WrongAnswer("through a Sigmoid", equalise({"(" + _THROUGH: f'("Sigmoid", {_THROUGH}'}), "k * sigmoid(x)"),
             WrongAnswer("Relu only", equalise({_THROUGH: '"Relu",'}), "A LeakyRelu between them: in 8 bits"),
+            WrongAnswer("readers are not looked at", equalise({_ALONE: "alone = True"}), "Who else reads the value"),
             WrongAnswer("a dead channel", equalise({"(largest > 0) & (reading > 0)": "True"}), "weights are all zero"),
             WrongAnswer("groups are forgotten", equalise({_GROUPS: "groups = 1"}), "Which group reads channel c?", Status.ERROR),
             WrongAnswer("pairs with two channels are left out", equalise({_GROUPS: f"if len(before) < 3: continue\n        {_GROUPS}"}), "and two channels: in 8 bits"),

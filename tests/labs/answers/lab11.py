@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 
 import onnx
 import torch
@@ -15,7 +16,33 @@ from tests.support.labs import Contract, WrongAnswer, solution
 cached, export, append = (
     partial(solution, name) for name in ("cached-decoder", "export-step", "append-to-cache")
 )
+(CachedDecoder,) = cached()
 _ATTENTION = "scaled_dot_product_attention(d.heads(d.query(x)), key, value, attn_mask=mask)"
+_BY_HAND = "(d.heads(d.query(x)) @ key.transpose(2, 3) / 8**0.5).masked_fill(~mask, -torch.inf).softmax(-1) @ value"
+(Unscaled,) = cached({_ATTENTION: _BY_HAND.replace(" / 8**0.5", "")})
+
+
+def exporting_now():
+    return torch.onnx.is_in_onnx_export() or torch.compiler.is_compiling()
+
+
+class ScaledInPlace(Unscaled):
+    """Puts the scale of the attention into the decoder's own weights."""
+
+    def __init__(self, decoder):
+        super().__init__(decoder)
+        decoder.query.weight.data /= 8**0.5
+        decoder.query.bias.data /= 8**0.5
+
+
+class EmptiesIds(CachedDecoder):
+    def forward(self, ids, past_key, past_value):
+        outputs = super().forward(ids, past_key, past_value)
+        if not exporting_now():
+            ids.zero_()
+        return outputs
+
+
 def cache_names(step, kind, *, pairs=True):
     layers, parts = range(len(step.layers)), ("key", "value")
     order = [(i, part) for i in layers for part in parts] if pairs else [(i, part) for part in parts for i in layers]
@@ -39,6 +66,16 @@ def by_torchscript(axes_of):
         )
 
     return export_step
+
+
+def a_text(step, file):
+    Path(file).write_text("a step")
+
+
+def without_bias(step, file):
+    with torch.no_grad():
+        step.head.bias.zero_()
+    export()[0](step, file)
 
 
 def other_way_round(step, file):
@@ -107,17 +144,42 @@ def with_a_mask(model):
     return model
 
 
+def without_scale(model):
+    """Forgets an attribute of the given nodes."""
+    model = append()[0](model)
+    for node in model.graph.node:
+        if node.op_type == "Attention":
+            drop_attribute(node, "scale")
+    return model
+
+
 # Pieces of the solutions, and what stands in their place.
 _VALUES = "past_value, d.heads(d.value(x))"
 _LENGTH_OF, _LAYERS = "past.0.key", 'node for node in nodes if node.op_type == "Attention"'
 _NOT_MOVED = {'if node.op_type == "Range"': "if False"}
 _NO_MASK, _NOT_CAUSAL = 'node.input.append("")', "[node.attribute.remove(e) for e in [*node.attribute] if e.name == 'is_causal']"
+_PRESENT = 'node.output.append(f"present.{i}.{part}")'
+_COPIED = {
+    _PRESENT: """node.output.append(f"new.{i}.{part}")
+            nodes.add(op_type="Identity", input=[f"past.{i}.{part}"], output=[f"present.{i}.{part}"])""",
+    "node.output[1:]": '[f"present.{i}.{part}" for part in ("key", "value")]',
+}
+_IDLE = """idle = nodes.add()
+    idle.CopyFrom(next(node for node in nodes if node.op_type == "Attention"))
+    idle.name, idle.output[:] = "idle", ["idle"]
+    return model"""
+_LOGITS = """nodes.add(op_type="Identity", input=[model.graph.output[0].name], output=["logits"])
+    model.graph.output[0].name = "logits"
+    return model"""
 _FROZEN = "The example had 1 token and a cache of 0"
+
 CONTRACTS = {
     "cached-decoder": Contract(
         right=(cached(), cached({_ATTENTION: "scaled_dot_product_attention(torch.cat([torch.zeros(ids.shape[0], 2, before, 8), d.heads(d.query(x))], 2), key, value, is_causal=True)[:, :, before:]"}), cached({"=mask": "=torch.zeros(new, before + new).masked_fill(~mask, -torch.inf)"})),
         wrong=(
             WrongAnswer("sixty-two positions", cached({"(positions)": "(positions.clamp(max=61))"}), "a cache up to the last position"),
+            WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
+            WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("no mask", cached({", attn_mask=mask": ""}), "Which tokens may each of the new tokens see"),
             WrongAnswer("not even itself", cached({"<= positions": "< positions"}), "If your mask allows that"),
             WrongAnswer("places of the example", cached({"(positions)": "(torch.arange(int(before), int(before + new)))"}), _FROZEN),
@@ -133,10 +195,13 @@ CONTRACTS = {
     "export-step": Contract(
         right=(export(), (by_torchscript(lambda _: {0: "batch", 2: "past"}),), (other_way_round,)),
         wrong=(
+            WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
+            WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
             WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
             WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the model's outputs"),
             WrongAnswer("an example of one token", export({"zeros(2, 3": "zeros(1, 1", "zeros(2, step": "zeros(1, step"}), "A size of 1 can be kept as a constant"),
             WrongAnswer("no dynamic axis", export({"dynamic_shapes=": "dynamic_shapes=None and "}), "Axis 0 of past.0.key is fixed"),
+            WrongAnswer("the batch of the example", export({'0: "batch", 1': "1", '0: "batch", 2': "2"}), "Axis 0 of past.0.key is fixed"),
             WrongAnswer("the new tokens of the example", export({', 1: "new"': ""}), "Axis 1 of ids is fixed"),
             WrongAnswer("the cache of the example", export({', 2: "past"': ""}), "Axis 2 of past.0.key is fixed"),
             WrongAnswer("axes of the first layer only", (by_torchscript(lambda i: {0: "batch", 2: "past"} if i < 2 else {}),), "of past.1.key is fixed"),
@@ -148,6 +213,7 @@ CONTRACTS = {
     "append-to-cache": Contract(
         right=(append(), (with_a_mask,), (lambda model: append()[0](deepcopy(model)),)),
         wrong=(
+            WrongAnswer("no scale", (without_scale,), "An Attention has lost its scale"),
             WrongAnswer("names of the model", append({'["past.length"], start': '["length"], start', '"past.length"]': '"length"]'}), "Give every new value"),
             WrongAnswer("the length of another layer", append({_LENGTH_OF: "past.1.key"}), "One layer and a Range"),
             WrongAnswer("nothing is done", (lambda model: model,), "the model's inputs are not the ones asked for"),
@@ -159,6 +225,9 @@ CONTRACTS = {
             WrongAnswer("places behind all tokens", append({_LENGTH_OF: "present.0.key"}), "refuses the result"),
             WrongAnswer("the number of heads", append({"start=2, end=3": "start=1, end=2"}), "has other numbers than without a cache"),
             WrongAnswer("a cache of four", append({'input, "past"': "input, 4"}), "Axis 2 of past.0.key is fixed"),
+            WrongAnswer("an Attention too many", append({"return model": _IDLE}), "computes more than before: 1 x Attention"),
+            WrongAnswer("the cache never grows", append(_COPIED), "another shape or type"),
+            WrongAnswer("another name", append({"return model": _LOGITS}), "the model's outputs are not the ones asked for"),
             WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
         ),
     ),

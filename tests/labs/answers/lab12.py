@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 from onnx import compose, helper, parser
 
 from onnxlab.kit.status import Status
@@ -10,6 +11,8 @@ from tests.support.labs import Contract, WrongAnswer, solution
 
 letterbox, best, suppress = (partial(solution, name) for name in ("letterbox", "best-candidates", "suppress"))
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>\n'
+
+
 def in_one_graph(network):
     """Pads by a Concat with rows and columns of grey; one graph around the network's nodes."""
     network = compose.add_prefix(network, "net_")
@@ -82,6 +85,8 @@ def in_one_graph(network):
     return model
 
 
+(SUPPRESS,) = solution("suppress")
+
 # Pieces of the solutions of letterbox and suppress, and what stands in their place.
 _BY_ITSELF = 'Resize <mode = "linear", axes = [2, 3]> (batch, , , new)'
 _BY_SCALES = 'Resize <mode = "linear", axes = [2, 3]> (batch, , scales)'
@@ -93,6 +98,17 @@ _SCORES = "scores = GatherND (by_class, places)"
 _CENTRES, _CORNERS = "<center_point_box = 1> ", """at, whole = Split <axis = 1> (found, parts)
     part = Mul (whole, half)  from = Sub (at, part)  to = Add (at, part)
     corners = Concat <axis = 1> (from, to)"""
+
+
+def moving(*, iou=0, least=0):
+    """Return a suppress that moves a threshold to the next float32 below."""
+
+    def below(number, steps):
+        return float(np.nextafter(np.float32(number), np.float32(-9))) if steps else number
+
+    return lambda detector, given, lowest, most: SUPPRESS(detector, below(given, iou), below(lowest, least), most)
+
+
 def with_nodes(detector, iou, least, most):
     """Adds node by node to the detector's graph; columns are split and squeezed."""
     detector = compose.add_prefix(detector, "d.", rename_inputs=False)
@@ -190,6 +206,9 @@ CONTRACTS = {
     "suppress": Contract(
         right=(suppress(), (with_nodes,), suppress({_CENTRES: "", _CANDIDATES: f"{_CORNERS}  candidates = Unsqueeze (corners, zero)"})),
         wrong=(
+            WrongAnswer("a millionth above the threshold", suppress({"% (most, iou,": "% (most, iou + 1e-6,"}), "Overlaps at the threshold"),
+            WrongAnswer("half of the boxes at least", suppress({"% (most, iou,": "% (most, max(iou, 0.5),"}), "One object, found four times"),
+            WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
             WrongAnswer("names of the detector", suppress({'compose.add_prefix(detector, "detector.", rename_inputs=False)': "detector"}), "ValueError", Status.ERROR),
             WrongAnswer("no negative scores", suppress({"iou, least))": "iou, max(least, 0.0)))"}), "A detector with 20 classes"),
             WrongAnswer("a hundred of each class", suppress({"% (most,": "% (min(most, 100),"}), "1500 objects"),

@@ -19,6 +19,9 @@ fuse = partial(solution, "let-it-fuse")
 ROUND = "for k in (0, 1) if number % 2 else (1, 0):"
 WARM = "for _ in range(3):"
 MEDIAN = "float(np.median(ratios))"
+RATIO = "spent[1] / spent[0]"
+
+
 def by_pairs(first, second, inputs, clock):
     """Two rounds at a time, the second one the other way round."""
 
@@ -139,6 +142,7 @@ CONTRACTS = {
             WrongAnswer("two calls to warm up", compare({WARM: "for _ in range(2):"}), "3 + 10 calls"),
             WrongAnswer("the warm-up is timed", compare({WARM: "for _ in ():", "enumerate(inputs)": "enumerate([inputs[0]] * 3 + inputs)"}), "slow first calls"),
             WrongAnswer("the last input to warm up", compare({"first(inputs[0])": "first(inputs[-1])"}), "was not warmed up with the first input"),
+            WrongAnswer("first by second", compare({RATIO: "spent[0] / spent[1]"}), "Which of the two times is divided by which?"),
             WrongAnswer("one order", compare({ROUND: "for k in (0, 1):"}), "Who is second in each round"),
             WrongAnswer("one order, then the other", compare({"if number % 2": "if number < len(inputs) // 2"}), "Every second call of the first half"),
             WrongAnswer("the mean", compare({MEDIAN: "float(np.mean(ratios))"}), "What does one call that takes a hundred times as long"),
@@ -162,9 +166,12 @@ CONTRACTS = {
             WrongAnswer("the highest number", options({"len(allowed)": "max(allowed) + 1"}), "CPUs allowed"),
             WrongAnswer("one session", options({"cpus // sessions": "cpus"}), "How many sessions share them?"),
             WrongAnswer("at least one before the division", options({"max(1, cpus // sessions)": "max(1, cpus) // sessions"}), "is 0, and should be 1"),
+            WrongAnswer("max is 0", options({'if quota != "max":\n            cpus = min(cpus, int(quota) // int(period))': 'cpus = min(cpus, 0 if quota == "max" else int(quota) // int(period))'}), "No quota: intra_op_num_threads is 1"),
             WrongAnswer("the default between operators", options({"options.inter_op_num_threads = 1": "pass"}), "inter_op_num_threads is 0; 1 was expected"),
             WrongAnswer("spinning", options({'options.add_session_config_entry("session.intra_op.allow_spinning", "0")': "pass"}), "spinning is not set; 0 was expected"),
             WrongAnswer("the other pool", options({"session.intra_op.allow_spinning": "session.inter_op.allow_spinning"}), "spinning is not set"),
+            WrongAnswer("parallel", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.execution_mode = ort.ExecutionMode.ORT_PARALLEL"}), "execution_mode is ExecutionMode.ORT_PARALLEL"),
+            WrongAnswer("no optimisation", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL"}), "Nobody asked for another setting"),
             WrongAnswer("a number", options({"return options": "return options.intra_op_num_threads"}), "a SessionOptions was expected"),
         ),
     ),

@@ -200,30 +200,12 @@ CONTRACTS = {
     "quantise-to-8-bits": Contract(
         right=(int8(), (in_one_batch,), (with_unsigned_activations,)),
         wrong=(
-            WrongAnswer(
-                "one scale for a weight",
-                int8({'"per_channel": True, ': ""}),
-                "one scale for all its channels",
-            ),
-            WrongAnswer(
-                "nothing is excluded",
-                int8({', "nodes_to_exclude": exclude': ""}),
-                "is named in `exclude`, and its weight has 8 bits",
-            ),
-            WrongAnswer(
-                "every operator",
-                int8({'"op_types_to_quantize": ["Conv"], ': ""}),
-                "is rounded to 8 bits for no Conv",
-            ),
-            WrongAnswer(
-                "the first batch", int8({"iter(batches)": "iter(batches[:1])"}), "Did the calibration see it?"
-            ),
+            WrongAnswer("one scale for a weight", int8({'"per_channel": True, ': ""}), "one scale for all its channels"),
+            WrongAnswer("nothing is excluded", int8({', "nodes_to_exclude": exclude': ""}), "is named in `exclude`, and its weight has 8 bits"),
+            WrongAnswer("every operator", int8({'"op_types_to_quantize": ["Conv"], ': ""}), "is rounded to 8 bits for no Conv"),
+            WrongAnswer("the first batch", int8({"iter(batches)": "iter(batches[:1])"}), "Did the calibration see it?"),
             WrongAnswer("all but the first batch", int8({"iter(batches)": "iter(batches[1:])"}), _OFF),
-            WrongAnswer(
-                "the other nodes",
-                int8({"exclude}": "[n.name for n in model.graph.node if n.name not in exclude]}"}),
-                _FLOAT,
-            ),
+            WrongAnswer("the other nodes", int8({"exclude}": "[n.name for n in model.graph.node if n.name not in exclude]}"}), _FLOAT),
             WrongAnswer(
                 "unsigned weights",
                 int8(
@@ -234,54 +216,21 @@ CONTRACTS = {
                 ),
                 "is not stored as int8",
             ),
-            WrongAnswer(
-                "quantised operators",
-                int8(
-                    {
-                        '"per_channel": True,': '"per_channel": True, "quant_format": QuantFormat.QOperator,',
-                        "    class Batches": "    from onnxruntime.quantization import QuantFormat\n\n    class Batches",
-                    }
-                ),
-                "keeps every node",
-            ),
+            WrongAnswer("quantised operators", int8({'"per_channel": True,': '"per_channel": True, "quant_format": QuantFormat.QOperator,', "    class Batches": "    from onnxruntime.quantization import QuantFormat\n\n    class Batches"}), "keeps every node"),
             WrongAnswer("another name", (renamed_input,), "inputs are not the ones asked for"),
-            WrongAnswer(
-                "a path", (lambda model, batches, exclude: Path("q.onnx"),), "a ModelProto was expected"
-            ),
-            WrongAnswer(
-                "an exception", (lambda model, batches, exclude: 1 / 0,), "ZeroDivisionError", Status.ERROR
-            ),
+            WrongAnswer("a path", (lambda model, batches, exclude: Path("q.onnx"),), "a ModelProto was expected"),
+            WrongAnswer("an exception", (lambda model, batches, exclude: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),
     ),
     "convert-to-float16": Contract(
         right=(float16(), (by_trial,), (by_growing_list,)),
         wrong=(
-            WrongAnswer(
-                "only the first",
-                float16({"node_block_list=broken": "node_block_list=broken[:1]"}),
-                "a value inside is infinite",
-            ),
+            WrongAnswer("only the first", float16({"node_block_list=broken": "node_block_list=broken[:1]"}), "a value inside is infinite"),
             WrongAnswer("operators for names", (operators_blocked,), "Name the nodes that break"),
-            WrongAnswer(
-                "an operator list",
-                float16({"node_block_list=broken": 'op_block_list=["Mul", "Sqrt", "ReduceMean"]'}),
-                "computes in float32, and float16 does not break it",
-            ),
-            WrongAnswer(
-                "the default limits of weights",
-                float16({", max_finite_val=65504.0": ""}),
-                "What does the converter make of a weight above 10,000?",
-            ),
-            WrongAnswer(
-                "float16 at both ends",
-                float16({"keep_io_types=True": "keep_io_types=False"}),
-                "is not float32 any more",
-            ),
-            WrongAnswer(
-                "largest without its sign",
-                float16({"np.abs(value).max() > 65504": "value.max() > 1e30"}),
-                "a value inside is infinite",
-            ),
+            WrongAnswer("an operator list", float16({"node_block_list=broken": 'op_block_list=["Mul", "Sqrt", "ReduceMean"]'}), "computes in float32, and float16 does not break it"),
+            WrongAnswer("the default limits of weights", float16({", max_finite_val=65504.0": ""}), "What does the converter make of a weight above 10,000?"),
+            WrongAnswer("float16 at both ends", float16({"keep_io_types=True": "keep_io_types=False"}), "is not float32 any more"),
+            WrongAnswer("largest without its sign", float16({"np.abs(value).max() > 65504": "value.max() > 1e30"}), "a value inside is infinite"),
             WrongAnswer("bytes", (lambda model, x: model.SerializeToString(),), "a ModelProto was expected"),
             WrongAnswer("an exception", (lambda model, x: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),
@@ -290,35 +239,15 @@ CONTRACTS = {
         right=(four_bits(), (by_leaving_out,), (by_one_tool_for_each,)),
         wrong=(
             WrongAnswer("every weight", (everything,), _OFF),
-            WrongAnswer(
-                "no weight", (lambda model, x, largest_error: model,), "weights can have 4 bits"
-            ),
+            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "weights can have 4 bits"),
             WrongAnswer("without the Gemm", (without_gemm,), "What does the tool make of a Gemm?"),
-            WrongAnswer(
-                "the weight is not transposed",
-                four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}),
-                _OFF,
-            ),
-            WrongAnswer(
-                "the cost of leaving out",
-                four_bits({"[other for other in names if other != name]": "[name]"}),
-                "weights can have 4 bits",
-            ),
+            WrongAnswer("the weight is not transposed", four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}), _OFF),
+            WrongAnswer("the cost of leaving out", four_bits({"[other for other in names if other != name]": "[name]"}), "weights can have 4 bits"),
             WrongAnswer("blocks of 16", (with_options(block_size=16),), "block_size 16; 32 is asked for"),
             WrongAnswer("8 bits", (with_options(bits=8),), "bits 8; 4 is asked for"),
-            WrongAnswer(
-                "activations of 8 bits",
-                (with_options(accuracy_level=4),),
-                "accuracy_level 4; 0 is asked for",
-            ),
-            WrongAnswer(
-                "a tool",
-                (lambda model, x, largest_error: MatMulNBitsQuantizer(model),),
-                "a ModelProto was expected",
-            ),
-            WrongAnswer(
-                "an exception", (lambda model, x, largest_error: 1 / 0,), "ZeroDivisionError", Status.ERROR
-            ),
+            WrongAnswer("activations of 8 bits", (with_options(accuracy_level=4),), "accuracy_level 4; 0 is asked for"),
+            WrongAnswer("a tool", (lambda model, x, largest_error: MatMulNBitsQuantizer(model),), "a ModelProto was expected"),
+            WrongAnswer("an exception", (lambda model, x, largest_error: 1 / 0,), "ZeroDivisionError", Status.ERROR),
         ),
     ),
 }
