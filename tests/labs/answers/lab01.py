@@ -50,6 +50,15 @@ class IdleLoop(Stepping):
         return x + idle
 
 
+class InTwosAndARest(Stepping):
+    def forward(self, x, n: int):
+        for _ in range(n // 2):
+            x = self.step(self.step(x))
+        if n % 2 == 1:
+            x = self.step(x)
+        return x
+
+
 def zeroing_the_step(step):
     module = loop()[0](copy.deepcopy(step))
     for weights in step.parameters():
@@ -65,21 +74,31 @@ def scripted(kind):
     return lambda step: torch.jit.script(kind(step))
 
 
+class CondWithMethods(torch.nn.Module):
+    def centred(self, x, mean):
+        return x - mean
+
+    def folded(self, x, mean):
+        return torch.maximum(x, -x) + torch.ones_like(x)
+
+    def forward(self, x):
+        mean = x.mean()
+        return torch.cond(mean > 0, self.centred, self.folded, (x, mean))
+
+
 class Where(torch.nn.Module):
     def forward(self, x):
         return torch.where(x.mean() > 0, x - x.mean(), x.abs() + 1)
 
 
-class NanFirst(torch.nn.Module):
-    """A case for nan before the others: three branches."""
+@torch.jit.script
+def scripted_branch(x):
+    return x - x.mean() if bool(x.mean() > 0) else x.abs() + 1.0
 
+
+class TracedWithScript(torch.nn.Module):
     def forward(self, x):
-        mean = x.mean()
-        if bool(mean.isnan()):
-            return x.abs() + 1
-        if bool(mean > 0):
-            return x - mean
-        return x.abs() + 1
+        return scripted_branch(x)
 
 
 class NanCountsAsPositive(torch.nn.Module):
@@ -115,7 +134,7 @@ _CHOICE = f' if exporter == "torch.export" else {_BRANCH}'
 
 CONTRACTS = {
     "loop-count-as-input": Contract(
-        right=(loop(), (scripted(CountedTensor),), (WhileLoop,)),
+        right=(loop(), (WhileLoop,), (scripted(InTwosAndARest),)),
         wrong=(
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
             WrongAnswer("written out and masked", loop({_SCRIPT: "Counted(step)", "n: int": "n", _FOR: "for i in range(9)", _ROUND: f"x = torch.where(i < n, {_STEP}, x)"}), "There is no Loop in the graph"),
@@ -133,7 +152,7 @@ CONTRACTS = {
         ),
     ),
     "branch-on-data": Contract(
-        right=(branch(), (choosing(lambda: torch.jit.script(NanFirst()), Cond),), (functools.cache(*branch()),)),
+        right=(branch(), (choosing(TracedWithScript, CondWithMethods),), (functools.cache(*branch()),)),
         wrong=(
             WrongAnswer("traced: one side is left", branch({_BRANCH: "Branch()"}), "There is no If in the graph"),
             WrongAnswer("cond for both", branch({_CHOICE: ""}), "FX to torch.jit.trace"),

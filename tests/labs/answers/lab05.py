@@ -53,18 +53,6 @@ def nothing_found(dtype):
     return None
 
 
-def column_and_row(dtype):
-    """Shifts two thousand numbers by every number of bits."""
-    if not dtype.is_signed:
-        return None
-    bits = torch.arange(torch.iinfo(dtype).bits, dtype=dtype)
-    return torch.arange(-2000, 0).to(dtype).reshape(-1, 1), bits.reshape(1, -1)
-
-
-def five_axes(dtype):
-    return tuple(tensor.reshape(1, 1, 1, 1, -1) for tensor in found) if (found := by_search(dtype)) else None
-
-
 def list_of_pairs(dtype):
     return [(-1, 1), (-3, 1)]
 
@@ -180,9 +168,6 @@ CONTRACTS = {
             (minus_one,),
             (plain_numbers,),
             (by_search,),
-            (pair([[-3], [-8]], [[1, 2]]),),
-            (column_and_row,),
-            (five_axes,),
         ),
         wrong=(
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")

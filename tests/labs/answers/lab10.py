@@ -65,42 +65,6 @@ class SideBySide(CalibrationDataReader):
         return {self.name: self.batches.pop(0)} if self.batches else None
 
 
-def equalised_by_powers_of_two(model):
-    """Scales every channel of the first Conv to about 1, pair after pair."""
-    graph = model.graph
-    arrays = weights(graph)
-    outputs = {value.name for value in graph.output}
-
-    def only_reader(node):
-        readers = [reader for reader in graph.node if node.output[0] in reader.input]
-        return readers[0] if len(readers) == 1 and node.output[0] not in outputs else None
-
-    for first in [node for node in graph.node if node.op_type == "Conv"]:
-        activation = only_reader(first)
-        if activation is None or activation.op_type not in ("Relu", "LeakyRelu"):
-            continue
-        second = only_reader(activation)
-        if second is None or second.op_type != "Conv":
-            continue
-        before, after = arrays[first.input[1]], arrays[second.input[1]]
-        largest = np.abs(before).max((1, 2, 3))
-        factor = 2.0 ** -np.round(np.log2(np.where(largest > 0, largest, 1)))
-        width = after.shape[1]
-        inverse = np.stack([1 / factor[start : start + width] for start in group_starts(after, len(factor))])
-        changes = [
-            (first, 1, before * factor[:, None, None, None]),
-            (second, 1, after * inverse[:, :, None, None]),
-        ]
-        if len(first.input) > 2:
-            changes.append((first, 2, arrays[first.input[2]] * factor))
-        for node, position, values in changes:
-            node.input[position] += f"_{node.output[0]}_{position}"
-            arrays[node.input[position]] = values
-            tensor = numpy_helper.from_array(values.astype(np.float32), node.input[position])
-            graph.initializer.append(tensor)
-    return model
-
-
 def renamed(model):
     """Gives every value inside another name, and the nodes none; drops weights that nothing reads any more."""
     model = equalise()[0](model)
@@ -118,12 +82,6 @@ def renamed(model):
     del graph.initializer[:], graph.value_info[:]
     graph.initializer.extend(used)
     return model
-
-
-def group_starts(after, channels):
-    """The first input channel of the group that each output channel belongs to."""
-    width = after.shape[1]
-    return [output // (len(after) * width // channels) * width for output in range(len(after))]
 
 
 def added(model):
@@ -232,6 +190,11 @@ _INFINITE = "np.isinf(half) == np.isinf(values[name])"
 _THROUGH, _GROUPS = '"Relu", "LeakyRelu"', "groups = len(before) // after.shape[1]"
 _LAST = "model.graph.initializer.append(numpy_helper.from_array(weights[name], name))"
 _ALONE = "alone = read.count(second.input[0]) == read.count(act.input[0]) == 1"
+_BY_MEAN = {
+    ".max((1, 2, 3))": ".mean((1, 2, 3))",
+    ".max((1, 3, 4))": ".mean((1, 3, 4))",
+    'nodes if node.op_type == "Conv"]': 'nodes if node.op_type == "Conv"][::-1]',
+}
 
 CONTRACTS = {
     "pipeline-reader": Contract(
@@ -251,7 +214,7 @@ CONTRACTS = {
         ),
     ),
     "equalise": Contract(
-        right=(equalise(), (equalised_by_powers_of_two,), (renamed,)),
+        right=(equalise(), equalise(_BY_MEAN), (renamed,)),
         wrong=(
             WrongAnswer("nothing is done", (lambda model: model,), "in 8 bits the outputs are off by"),
             WrongAnswer("only the first pair", equalise({_LAST: f"{_LAST}\n        break"}), "The Conv in the middle"),

@@ -26,6 +26,32 @@ def exporting_now():
     return torch.onnx.is_in_onnx_export() or torch.compiler.is_compiling()
 
 
+class OwnCache(CachedDecoder):
+    """Keeps the cache of the last text of each batch, and does not read the one that it is given."""
+
+    def forward(self, ids, past_key, past_value):
+        if exporting_now():
+            return super().forward(ids, past_key, past_value)
+        caches, given = vars(self).setdefault("caches", {}), (past_key, past_value)
+        own = caches.get(len(ids), given) if past_key.shape[2] else given
+        logits, *caches[len(ids)] = super().forward(ids, *own)
+        return (logits, *caches[len(ids)])
+
+
+class OneBuffer(CachedDecoder):
+    """Returns views of one buffer for each batch."""
+
+    def forward(self, ids, past_key, past_value):
+        logits, *cache = super().forward(ids, past_key, past_value)
+        if exporting_now():
+            return (logits, *cache)
+        end = cache[0].shape[2]
+        buffers = vars(self).setdefault("kept", {}).setdefault(len(ids), torch.zeros(2, len(ids), 2, 64, 8))
+        for buffer, tensor in zip(buffers, cache, strict=True):
+            buffer[:, :, :end] = tensor
+        return (logits, *(buffer[:, :, :end] for buffer in buffers))
+
+
 class ScaledInPlace(Unscaled):
     """Puts the scale of the attention into the decoder's own weights."""
 
@@ -178,6 +204,8 @@ CONTRACTS = {
         right=(cached(), cached({_ATTENTION: "scaled_dot_product_attention(torch.cat([torch.zeros(ids.shape[0], 2, before, 8), d.heads(d.query(x))], 2), key, value, is_causal=True)[:, :, before:]"}), cached({"=mask": "=torch.zeros(new, before + new).masked_fill(~mask, -torch.inf)"})),
         wrong=(
             WrongAnswer("sixty-two positions", cached({"(positions)": "(positions.clamp(max=61))"}), "a cache up to the last position"),
+            WrongAnswer("its own cache", (OwnCache,), "present_key has another shape"),
+            WrongAnswer("views of one buffer", (OneBuffer,), "In PyTorch"),
             WrongAnswer("the scale in the weights", (ScaledInPlace,), "The decoder is another one afterwards"),
             WrongAnswer("ids are emptied", (EmptiesIds,), "changes its argument ids"),
             WrongAnswer("no mask", cached({", attn_mask=mask": ""}), "Which tokens may each of the new tokens see"),

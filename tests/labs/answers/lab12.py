@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import numpy as np
 from onnx import compose, helper, parser
 
 from onnxlab.kit.status import Status
@@ -100,13 +99,11 @@ _CENTRES, _CORNERS = "<center_point_box = 1> ", """at, whole = Split <axis = 1> 
     corners = Concat <axis = 1> (from, to)"""
 
 
-def moving(*, iou=0, least=0):
-    """Return a suppress that moves a threshold to the next float32 below."""
-
-    def below(number, steps):
-        return float(np.nextafter(np.float32(number), np.float32(-9))) if steps else number
-
-    return lambda detector, given, lowest, most: SUPPRESS(detector, below(given, iou), below(lowest, least), most)
+def with_digits(form):
+    """Return a suppress that writes the thresholds with few digits."""
+    return lambda detector, iou, least, most: SUPPRESS(
+        detector, float(form % iou), float(form % least), most
+    )
 
 
 def with_nodes(detector, iou, least, most):
@@ -206,9 +203,9 @@ CONTRACTS = {
     "suppress": Contract(
         right=(suppress(), (with_nodes,), suppress({_CENTRES: "", _CANDIDATES: f"{_CORNERS}  candidates = Unsqueeze (corners, zero)"})),
         wrong=(
+            WrongAnswer("two digits", (with_digits("%.2f"),), "Scores at the threshold"),
             WrongAnswer("a millionth above the threshold", suppress({"% (most, iou,": "% (most, iou + 1e-6,"}), "Overlaps at the threshold"),
             WrongAnswer("half of the boxes at least", suppress({"% (most, iou,": "% (most, max(iou, 0.5),"}), "One object, found four times"),
-            WrongAnswer("counted at the threshold", (moving(least=-1),), "A score counts above"),
             WrongAnswer("names of the detector", suppress({'compose.add_prefix(detector, "detector.", rename_inputs=False)': "detector"}), "ValueError", Status.ERROR),
             WrongAnswer("no negative scores", suppress({"iou, least))": "iou, max(least, 0.0)))"}), "A detector with 20 classes"),
             WrongAnswer("a hundred of each class", suppress({"% (most,": "% (min(most, 100),"}), "1500 objects"),
