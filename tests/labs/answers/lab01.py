@@ -143,6 +143,7 @@ CONTRACTS = {
             WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
             WrongAnswer("x is clamped", loop({_FOR: f"x = x.clamp(-50.0, 50.0){_LINE}{_FOR}"}), "compare, clamp, multiply"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was passed in has changed"),
+            WrongAnswer("runs at least once", loop({_FOR: f"{_ROUND}{_LINE}for _ in range(n - 1)"}), "what is left of x when n is 0"),
             WrongAnswer("transposed at the end", loop({"return x": "return x.t()"}), "gives shape"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
             WrongAnswer("never counts", loop({_FOR: f"i = 0{_LINE}while i < n"}), "Your module has not come to an end"),

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import torch
 
-from onnxlab.kit.status import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 axes_for, safe = partial(solution, "dynamic-axes-for"), partial(solution, "batch-safe")
@@ -85,7 +84,7 @@ def zeroing_the_bias(model):
 
 # Pieces of the solution of batch-safe.
 _SEVERAL, _SCORES = "torch.ones_like(x[:, :1]).sum() > 1", "self.score(x)"
-_SAFE = "torch.where(several, scores - scores.mean(0), scores)"
+_MEAN, _SAFE = "scores.mean(0)", "torch.where(several, scores - scores.mean(0), scores)"
 
 CONTRACTS = {
     "dynamic-axes-for": Contract(
@@ -102,8 +101,10 @@ CONTRACTS = {
             WrongAnswer("a name for the digits", named('"".join(map(str, sizes))'), "of other sizes"),
             WrongAnswer("a name for the product", named('f"size_{torch.Size(sizes).numel()}"'), "of other sizes"),
             WrongAnswer("names in lower case", named('f"{name.lower()}{axis}"'), "of x and axis"),
+            WrongAnswer("underscores for dots", named('name.replace(".", "_") + str(axis)'), "of x.1 and axis"),
             WrongAnswer("takes the example out", (taking_the_example_out,), "was changed by the call"),
             WrongAnswer("empty ones do not count", keeping("all(case[name][axis] for case in cases)"), "is refused"),
+            WrongAnswer("blank names", named('"  "'), "a text that is not blank"),
             WrongAnswer("no name", named('""'), "is called ''"),
             WrongAnswer("a number for a name", named("1"), "is called 1"),
             WrongAnswer("nothing is dynamic", (lambda cases: {},), "with {}"),
@@ -115,11 +116,13 @@ CONTRACTS = {
             WrongAnswer("as it was", (lambda model: model,), "still come from x.shape"),
             WrongAnswer("rows with nan are not counted", safe({_SEVERAL: "(x == x).all(1).sum() > 1"}), "nan"),
             WrongAnswer("scores are clamped", safe({_SCORES: f"{_SCORES}.clamp(-1e25, 1e25)"}), "large or small scores"),
+            WrongAnswer("the mean of a thousand rows", safe({_MEAN: "scores[:1000].mean(0)"}), "the mean of all rows"),
             WrongAnswer("writes to the model", (zeroing_the_bias,), "The model that was passed in has changed"),
+            WrongAnswer("always relative", safe({_SAFE: f"scores - {_MEAN}"}), "What does the original make of a batch of one"),
             WrongAnswer("made static", safe({_SCORES: "self.score(x.reshape(1, 4))", _SAFE: "scores"}), "Reshape node"),
+            WrongAnswer("rows of zeros are not counted", safe({_SEVERAL: "(x != 0).any(1).float().sum() > 1"}), "by their values"),
             WrongAnswer("other weights", safe({"Safe(model.score)": "Safe(torch.nn.Linear(4, 3))"}), "float32[1, 4]"),
             WrongAnswer("a function", (lambda model: model.forward,), "a Module was expected"),
-            WrongAnswer("an error", safe({_SCORES: "self.scores(x)"}), "has no attribute 'scores'", Status.ERROR),
         ),
     ),
 }

@@ -196,6 +196,7 @@ CONTRACTS = {
             WrongAnswer("PyTorch's operators only", missing({_RULE: f'(name[:6] == "aten::" and {_RULE})'}), "mine::operator"),
             WrongAnswer("nothing after opset 13", missing({"(name, opset)": "(name, min(opset, 13))"}), "counts from there on"),
             WrongAnswer("None where nothing is missing", missing({"opset)]": "opset)] or None"}), "returned None"),
+            WrongAnswer("names without namespace", missing({"[name for": "[name.removeprefix('aten::') for"}), "was not asked about"),
             WrongAnswer("an empty group", (minimum_of_nothing,), "group.get_min_supported()", Status.ERROR),
             WrongAnswer("names within a text", missing({_RULE: f"name in str([name for name in registry.all_functions() if {_RULE}])"}), "there is no rule"),
             WrongAnswer("no later than opset 19", missing({"(name, opset)": "(name, min(opset, 19))"}), "20"),

@@ -26,10 +26,6 @@ def by_reading(dtype, opset):
     return dtype == torch.uint8 and opset >= 11
 
 
-def no_such_type(dtype, opset):
-    return dtype == torch.uint88
-
-
 # --- find-wrong-shift ---
 
 
@@ -148,6 +144,7 @@ _SAME_TYPE = "JitScalarType.from_value(k) == JitScalarType.from_value(x)"
 _POWER = 'g.op("Cast", g.op("Pow", number(2.0), g.op("Cast", k, to_i=1)), to_i=JitScalarType.from_value(x).onnx_type())'
 _SHIFT = 'op.BitShift(*unsigned, direction="LEFT")'
 _WHOLE, _UINT8 = f"op.CastLike({_SHIFT}, x)", 'op.BitShift(x, k, direction="LEFT")'
+_MOST = 'op.Constant(value=onnx.helper.make_tensor("most", onnx.TensorProto.INT64, (), [62]))'
 
 CONTRACTS = {
     "uses-bitshift": Contract(
@@ -156,9 +153,10 @@ CONTRACTS = {
             WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
             WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),
             WrongAnswer("at any opset", (lambda dtype, opset: dtype == torch.uint8,), "uint8 at opset 10: the answer is True"),
+            WrongAnswer("only after 11", (lambda dtype, opset: dtype == torch.uint8 and opset > 11,), "uint8 at opset 11: the answer is False"),
+            WrongAnswer("for types with a kernel", (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),), "int32 at opset 20: the answer is True"),
             WrongAnswer("a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"),
             WrongAnswer("not at 17", (lambda dtype, opset: by_reading(dtype, opset) and opset != 17,), "uint8 at opset 17: "),
-            WrongAnswer("an error", (no_such_type,), "torch.uint88", Status.ERROR),
         ),
     ),
     "find-wrong-shift": Contract(
@@ -173,6 +171,7 @@ CONTRACTS = {
             WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
             if SHIFTS_ARE_RIGHT
             else WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
+            WrongAnswer("a positive number", (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),), "5 >> 1: torch [2], the model [2]"),
             WrongAnswer("divisible", (pair([-8], [2]),), "-8 >> 2: torch [-2], the model [-2]"),
             WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
             WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
@@ -210,6 +209,7 @@ CONTRACTS = {
             WrongAnswer("int32 for narrow types", left({_WHOLE: f"op.Cast({_WHOLE}, to=6) if x.dtype.value in (onnx.TensorProto.INT8, onnx.TensorProto.INT16) else {_WHOLE}"}), "uint8 and int32 and int32"),
             WrongAnswer("k has the shape of x", left({"(x, k)]": "(x, op.Reshape(k, op.Shape(x)))]"}), "axes are broadcast as in torch"),
             WrongAnswer("axes of size 1 are dropped", left({_WHOLE: f"op.Squeeze({_WHOLE})"}), "axes are broadcast as in torch"),
+            WrongAnswer("by 62 bits at most", left({"(x, k)]": f"(x, op.CastLike(op.Min(op.Cast(k, to=onnx.TensorProto.INT64), {_MOST}), k))]"}), "<< 63, in int64"),
             WrongAnswer("Python's shift", left({_WHOLE: "x << k"}), "return x << k", Status.ERROR),
         ),
     ),

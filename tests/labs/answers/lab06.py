@@ -61,10 +61,6 @@ def default_mode(model):
     return repaired
 
 
-def in_place_only(model):
-    repair()[0](model)
-
-
 def without_outputs(model):
     del model.graph.output[:]
     return repair()[0](model)
@@ -72,7 +68,7 @@ def without_outputs(model):
 
 # Pieces of the solutions, and what stands in their place.
 _VALUES, _NUMBER = "stored.get(node.input[number])", "max(i for i, name in enumerate(node.input) if name and stored.get(name) != [])"
-_PAIR = f"return number, {_VALUES}"
+_PAIR, _CONSTANT = f"return number, {_VALUES}", 'other.op_type == "Constant"'
 _RESIZE, _SCALES = 'g.op("Resize", x, roi, scales, **settings)', "roi, scales,"
 _SIZES, _SHAPE = "context.new_dynamic_size(), context.new_dynamic_size()", "x.shape[0], x.shape[1], height, width"
 
@@ -91,8 +87,17 @@ CONTRACTS = {
         right=(look_up(), (by_schema,)),
         wrong=(
             WrongAnswer("always input 2", look_up({"return number,": "return 2,"}), "a size as an initializer"),
+            WrongAnswer("Constant nodes are left out", look_up({_VALUES: "next((to_array(tensor).tolist() for tensor in model.graph.initializer if tensor.name == node.input[-1]), None)"}), "exported at opset 13: Resize("),
             WrongAnswer("the very last input", look_up({_NUMBER: "len(node.input) - 1"}), "an unused input after it"),
+            WrongAnswer("only value of a Constant", look_up({_CONSTANT: f'{_CONSTANT} and other.attribute[0].name == "value"', 'if other.attribute[0].name == "value" else value': ""}), "value_"),
+            WrongAnswer("value and value_floats only", look_up({_CONSTANT: f'{_CONSTANT} and other.attribute[0].name != "value_ints"'}), "value_ints"),
+            WrongAnswer("another domain's opset", look_up({"number = max": "if model.opset_import[0].version < 11: return 1, stored.get(node.input[1])\n    number = max"}), "another domain's opset comes first"),
+            WrongAnswer("always four numbers", look_up({_VALUES: f"(values := {_VALUES}) and [*[1.0, 1.0][: 4 - len(values)], *values]"}), "two axes"),
+            WrongAnswer("three digits", look_up({_VALUES: f"(values := {_VALUES}) and [round(value, 3) for value in values]"}), "Where does the value come from"),
+            WrongAnswer("a roi counts", look_up({"max(i": "min(i", "if name and": "if i and name and"}), "a roi that is used"),
+            WrongAnswer("an empty Constant counts", look_up({"stored.get(name) != []": "name not in [tensor.name for tensor in model.graph.initializer if not to_array(tensor).size]"}), "an empty Constant"),
             WrongAnswer("the number alone", look_up({_PAIR: "return number"}), "a pair was expected"),
+            WrongAnswer("the pair turned round", look_up({_PAIR: f"return {_VALUES}, number"}), "Another input of Resize"),
             WrongAnswer("absurd numbers", look_up({_VALUES: "[10**400, float('nan'), '1', None]"}), "not the numbers"),
         ),
     ),
@@ -109,7 +114,6 @@ CONTRACTS = {
             WrongAnswer("one factor for both axes", enlarge({_SCALES: f"roi, g.op('Gather', scales, {held([0, 1, 2, 2])}, axis_i=0),"}), "the order of the axes is n, c, h, w"),
             WrongAnswer("forward takes the first two", enlarge({"[2:]": "[:2]"}), "does not return the bicubic result"),
             WrongAnswer("nothing is returned", enlarge({f"return {_RESIZE}": _RESIZE}), "Does symbolic return"),
-            WrongAnswer("an error", enlarge({_RESIZE: 'g.opp("Resize", x)'}), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a function", (lambda x, scales: x,), "inherits from torch.autograd.Function"),
             WrongAnswer("a module", (ResizeModule,), "inherits from torch.autograd.Function"),
             WrongAnswer("nothing beyond 5 and -5", enlarge({_RESIZE: f'g.op("Clip", {_RESIZE}, {held(-5.0)}, {held(5.0)})'}), "scales [1, 1, 1.25, 1.25]"),
@@ -140,10 +144,11 @@ CONTRACTS = {
         right=(repair(), (default_mode,)),
         wrong=(
             WrongAnswer("nothing is changed", (lambda model: model,), "does the one new pixel sample"),
+            WrongAnswer("the first only", repair({_NEW: f"{_NEW}; return model"}), "There are several Resize nodes"),
             WrongAnswer("every mode", repair({_OLD: "attribute.s in (b'pytorch_half_pixel', b'align_corners', b'asymmetric')"}), "had no pytorch_half_pixel"),
             WrongAnswer("a mode of a later opset", repair({_NEW: "attribute.s = b'half_pixel_symmetric'"}), "half_pixel_symmetric"),
             WrongAnswer("a crop", repair({_NEW: "attribute.s = b'tf_crop_and_resize'"}), "roi array"),
-            WrongAnswer("nothing is returned", (in_place_only,), "returned None"),
+            WrongAnswer("a misspelt mode", repair({_NEW: "attribute.s = b'halfpixel'"}), "no coordinate transformation 'halfpixel'"),
             WrongAnswer("no outputs", (without_outputs,), "outputs are not the ones asked for"),
             WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
         ),

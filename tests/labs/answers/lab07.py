@@ -122,7 +122,9 @@ CONTRACTS = {
     "to-global-indices": Contract(
         right=(indices(), (loop_over_channels, subtract_offsets), (add_in_place, unravelled)),
         wrong=(
+            WrongAnswer("the picture does not count", indices({_STARTS: "torch.arange(c).reshape(1, -1, 1, 1) * (h * w)"}), "picture 1, channel 0"),
             WrongAnswer("right for squares", indices({"(h * w)": "h**2"}), "of shape [2, 1, 4, 6]"),
+            WrongAnswer("channels before pictures", indices({"reshape(n, c, 1, 1)": "reshape(c, n).T.reshape(n, c, 1, 1)"}), "of shape [2, 3"),
             WrongAnswer("floats", indices({_GLOBAL: f"({_GLOBAL}).float()"}), "changed the type"),
             *(
                 WrongAnswer(f"{dtype} on the way", indices({_GLOBAL: f"(index.to({dtype}) + torch.arange(n * c).reshape(n, c, 1, 1).to({dtype}) * h * w).long()"}), "points to the wrong element")
@@ -144,6 +146,7 @@ CONTRACTS = {
             WrongAnswer("the batch of the export", unpool({**_FIRST, _SHAPE: f"const([1, {_CHANNELS}, *size])"}), "Where does the next begin"),
             WrongAnswer("the first picture only", unpool(_FIRST), "The outputs differ from PyTorch's"),
             WrongAnswer("twice the pooled size", unpool({_UNPOOLED: "values, global_index,"}), "the size before the pooling"),
+            WrongAnswer("height times height", unpool({"height * width": "height**2"}), "Which of them do you multiply by"),
             WrongAnswer("64 pictures", (at_most(64),), "Where does the next begin"),
             WrongAnswer("what is negative is dropped", unpool({'"MaxUnpool", values,': '"MaxUnpool", g.op("Relu", values),'}), "The outputs differ from PyTorch's"),
             WrongAnswer("a picture enlarged", unpool({f'"MaxUnpool", {_UNPOOLED} kernel_shape_i=[2, 2], strides_i=[2, 2]': '"Resize", values, const([]), const([1.0, 1.0, 2.0, 2.0]), mode_s="nearest"'}), "The model has no input 'index'"),

@@ -260,6 +260,7 @@ CONTRACTS = {
             WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the model's outputs are not the ones asked for"),
             WrongAnswer("bodies are not looked into", cut({"read.update(reads(node))": "read.update(node.input)", _READ: ".union(node.input) - {*inputs, ''}", **_NOT_REFUSED}), "An If that reads"),
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
+            WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
             WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the model's inputs are not the ones asked for"),
             WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
             WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),

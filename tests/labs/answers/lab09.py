@@ -129,7 +129,7 @@ _NOT_COMPARED = {"(after,) = run(model, x)": "pass", f"if not {_CLOSE}:": "if Fa
 _UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT_COMPARED}
 
 # Pieces of the solution of one-file, and what stands in their place.
-_CLEAR, _END = "clear(model)", "return model.SerializeToString()"
+_CLEAR, _STAMP, _END = "clear(model)", "helper.set_model_props(model, notes)", "return model.SerializeToString()"
 _BY_PASS = """import onnx_ir
     cleared = onnx_ir.passes.common.ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model))
     model = onnx_ir.to_proto(cleared.model)"""
@@ -157,6 +157,7 @@ CONTRACTS = {
     "lower-for": Contract(
         right=(lower(), (prepared,)),
         wrong=(
+            WrongAnswer("the converter only", lower({"model.ir_version = min(model.ir_version, newest_ir)": "pass"}), "the IR version of the result is 10"),
             WrongAnswer("the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"),
             WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
             WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
@@ -164,6 +165,7 @@ CONTRACTS = {
             WrongAnswer("always to the newest allowed", lower({_TOO_NEW: "if True:", **_UNCHECKED}), "Was the version lower already"),
             WrongAnswer("the first entry of the list", lower({_ENTRY: "model.opset_import[0].version"}), "one entry for each domain"),
             WrongAnswer("a stamp by hand", lower({_CONVERTED: _STAMPED, **_UNCHECKED}), "has input size 2 not in range"),
+            WrongAnswer("the checker is enough", lower(_NOT_COMPARED), "No check of the file finds this"),
             WrongAnswer("the first number is enough", lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}), "whose first number stays"),
             WrongAnswer("nothing is checked", lower(_UNCHECKED), "Unrecognized attribute"),
             WrongAnswer("another exception", lower({'ValueError(f"': 'RuntimeError(f"', 'ValueError("': 'RuntimeError("'}), "has to end with a ValueError"),
@@ -176,8 +178,11 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
             WrongAnswer("weights of zero", merge({_END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"}), _OTHER_NUMBERS),
+            WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author are left"),
             WrongAnswer("the pass alone", merge({_CLEAR: _BY_PASS}), "doc_string"),
             WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "11 notes"),
+            WrongAnswer("no stamp", merge({_STAMP: "pass"}), "what it was to be stamped with"),
+            WrongAnswer("the stamp is cleared as well", merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}), "What came last"),
             WrongAnswer("a stamp too many", merge({"(model, notes)": '(model, notes | {"tool": "mine"})'}), "Which of these entries was not asked for"),
             WrongAnswer("a stamp without spaces", merge({"(model, notes)": "(model, {key: value.strip() for key, value in notes.items()})"}), "character by character"),
             WrongAnswer("any weights", merge({"if entry.key in hashes": "if False"}), "a hash of each other file"),

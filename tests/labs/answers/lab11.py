@@ -180,7 +180,7 @@ def without_scale(model):
 
 
 # Pieces of the solutions, and what stands in their place.
-_VALUES = "past_value, d.heads(d.value(x))"
+_KEYS, _VALUES = "past_key, d.heads(d.key(x))", "past_value, d.heads(d.value(x))"
 _LENGTH_OF, _LAYERS = "past.0.key", 'node for node in nodes if node.op_type == "Attention"'
 _NOT_MOVED = {'if node.op_type == "Range"': "if False"}
 _NO_MASK, _NOT_CAUSAL = 'node.input.append("")', "[node.attribute.remove(e) for e in [*node.attribute] if e.name == 'is_causal']"
@@ -211,6 +211,7 @@ CONTRACTS = {
             WrongAnswer("no mask", cached({", attn_mask=mask": ""}), "Which tokens may each of the new tokens see"),
             WrongAnswer("not even itself", cached({"<= positions": "< positions"}), "If your mask allows that"),
             WrongAnswer("places of the example", cached({"(positions)": "(torch.arange(int(before), int(before + new)))"}), _FROZEN),
+            WrongAnswer("new keys before the old ones", cached({_KEYS: "d.heads(d.key(x)), past_key", _VALUES: "d.heads(d.value(x)), past_value"}), "then what is new"),
             WrongAnswer("only what is new is returned", cached({", key, value\n": ", key[:, :, before:], value[:, :, before:]\n"}), "present_key has another shape"),
             WrongAnswer("values are not appended", cached({_VALUES: "d.heads(d.value(x))"}), "RuntimeError", Status.ERROR),
             WrongAnswer("keys and values exchanged", cached({", key, value\n": ", value, key\n"}), "present_key holds other numbers"),
@@ -226,6 +227,7 @@ CONTRACTS = {
             WrongAnswer("no ONNX", (a_text,), "is not an ONNX model"),
             WrongAnswer("a bias of 0", (without_bias,), "The step is another one afterwards"),
             WrongAnswer("underscores", export({"past.{i}.{part}": "past_{i}_{part}", "present.{i}.{part}": "present_{i}_{part}"}), "past_0_key"),
+            WrongAnswer("layers from 1", export({"past.{i}": "past.{i + 1}", "present.{i}": "present.{i + 1}"}), "Which names does the runner put together"),
             WrongAnswer("only the logits have a name", export({'["logits", *presents]': '["logits"]'}), "the model's outputs"),
             WrongAnswer("an example of one token", export({"zeros(2, 3": "zeros(1, 1", "zeros(2, step": "zeros(1, step"}), "A size of 1 can be kept as a constant"),
             WrongAnswer("no dynamic axis", export({"dynamic_shapes=": "dynamic_shapes=None and "}), "Axis 0 of past.0.key is fixed"),
@@ -256,7 +258,6 @@ CONTRACTS = {
             WrongAnswer("an Attention too many", append({"return model": _IDLE}), "computes more than before: 1 x Attention"),
             WrongAnswer("the cache never grows", append(_COPIED), "another shape or type"),
             WrongAnswer("another name", append({"return model": _LOGITS}), "the model's outputs are not the ones asked for"),
-            WrongAnswer("no model", (lambda model: None,), "a ModelProto was expected"),
         ),
     ),
 }

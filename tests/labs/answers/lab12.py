@@ -93,7 +93,7 @@ _FLOATS = "sf = Cast <to = 1> (side)  lf = Cast <to = 1> (longer)  of = Cast <to
 _SIDE, _ROUNDED = ".dim[2].dim_value", "rounded = Div (above, below)"
 _CANDIDATES = "candidates = Unsqueeze (found, zero)"
 _CLASSES = "classes = Gather <axis = 1> (chosen, one)"
-_SCORES = "scores = GatherND (by_class, places)"
+_BOXES, _SCORES = "boxes = Concat <axis = 1> (low, high)", "scores = GatherND (by_class, places)"
 _CENTRES, _CORNERS = "<center_point_box = 1> ", """at, whole = Split <axis = 1> (found, parts)
     part = Mul (whole, half)  from = Sub (at, part)  to = Add (at, part)
     corners = Concat <axis = 1> (from, to)"""
@@ -174,21 +174,33 @@ CONTRACTS = {
             )),
         wrong=(
             WrongAnswer("a scale for each axis", letterbox({_BY_ITSELF: _BY_SCALES, "resized =": f"{_FLOATS}  nf = Cast <to = 1> (new)  scales = Div (nf, of)  resized ="}), "Has what the network gets here the shape"),
+            WrongAnswer("clipped at the far end only", letterbox({"Max (back, nothing)": "Identity (back)"}), "none may reach below 0"),
+            WrongAnswer("one ratio for both axes", letterbox({"r = Div (o, n)": f"{_FLOATS}  lr = Div (lf, sf)  r = Concat <axis = 0> (lr, lr)"}), "a ratio of their own"),
+            WrongAnswer("ratios exchanged", letterbox({"Gather (r, xyxy)": "Gather (r, yxyx)", "int64[4] xyxy": "int64[4] yxyx = {0, 1, 0, 1}, int64[4] xyxy"}), "x goes back by the ratio of the widths"),
+            WrongAnswer("half a row on the way back", letterbox({"f = Cast <to = 1> (first)": "gap = Cast <to = 1> (rest)  half = Constant <value_float = 0.5> ()  f = Mul (gap, half)"}), "begins at a whole row and column"),
             WrongAnswer("rounded down", letterbox({"Add (doubled, longer)": "Identity (doubled)"}), "How is the shorter side rounded"),
             WrongAnswer("rounded up", letterbox({_ROUNDED: "more = Add (doubled, below)  up = Sub (more, one)  rounded = Div (up, below)"}), "Compute new height and width"),
+            WrongAnswer("the larger half first", letterbox({"first = Div (rest, two)  last = Sub (rest, first)": "last = Div (rest, two)  first = Sub (rest, last)"}), "How many of them come first"),
+            WrongAnswer("at the corner", letterbox({"first = Div (rest, two)": "first = Sub (rest, rest)"}), "Where on the canvas does the picture begin"),
+            WrongAnswer("not moved back", letterbox({"Sub (found, begin)": "Identity (found)"}), "does not begin at the corner"),
+            WrongAnswer("not clipped", letterbox({"Min (inside, most)": "Identity (back)"}), "beyond the picture"),
+            WrongAnswer("clipped at 0 only", letterbox({"Min (inside, most)": "Identity (inside)"}), "none may reach beyond the other end"),
+            WrongAnswer("height for x", letterbox({"{1, 0, 1, 0}": "{0, 1, 0, 1}"}), "A box begins with x"),
+            WrongAnswer("divided before it is moved", letterbox({"Sub (found, begin)": "Mul (found, by)", "Mul (moved, by)": "Sub (moved, begin)"}), "which step comes first"),
+            WrongAnswer("black around it", letterbox({"grey = {0.5}": "grey = {0.0}"}), "Which number fills"),
             WrongAnswer("nearest", letterbox({'"linear"': '"nearest"'}), "one pixel of several"),
             WrongAnswer("no row is left", letterbox({"Max (rounded, one)": "Identity (rounded)"}), "At least one row stays"),
             WrongAnswer("a side of 16", letterbox({_SIDE: f"{_SIDE}\n    side = 16"}), "A network"),
             WrongAnswer("another name", letterbox({"[n, 4] boxes)": "[n, 4] found_boxes)", "boxes = Min": "found_boxes = Min"}), "the model's outputs are not the ones asked for"),
             WrongAnswer("the network alone", (lambda network: network,), "the model's inputs are not the ones asked for"),
-            WrongAnswer("no model", (lambda network: None,), "a ModelProto was expected"),
-            WrongAnswer("an exception", (lambda network: network.graph.inputs,), "AttributeError", Status.ERROR),
         ),
     ),
     "best-candidates": Contract(
         right=(best(), best({"[: self.k]": "[torch.arange(scores.shape[0]) < self.k]"}), best({_ORDER: "(-scores).argsort()[: self.k]"})),
         wrong=(
+            WrongAnswer("found by their value", best({_ORDER: "(scores.sort(descending=True).values[: self.k][:, None] == torch.cat([scores, torch.zeros(1)])[None]).int().argmax(1)"}), "is returned twice"),
             WrongAnswer("scores are emptied", best({_GIVEN: _EMPTIED}), "changes its argument scores"),
+            WrongAnswer("rounded scores", best({"= scores.argsort": "= (scores * 1e4).round().argsort"}), "not in order"),
             WrongAnswer("topk of k", best({_ORDER: "scores.topk(self.k).indices"}), "RuntimeError", Status.ERROR),
             WrongAnswer("min in Python", best({_ORDER: "scores.topk(min(self.k, scores.shape[0])).indices"}), _FEWER),
             WrongAnswer("the worst", best({"descending=True": "descending=False"}), "not the highest scores"),
@@ -209,16 +221,20 @@ CONTRACTS = {
             WrongAnswer("names of the detector", suppress({'compose.add_prefix(detector, "detector.", rename_inputs=False)': "detector"}), "ValueError", Status.ERROR),
             WrongAnswer("no negative scores", suppress({"iou, least))": "iou, max(least, 0.0)))"}), "A detector with 20 classes"),
             WrongAnswer("a hundred of each class", suppress({"% (most,": "% (min(most, 100),"}), "1500 objects"),
+            WrongAnswer("no negative coordinates", suppress({_BOXES: "all = Concat <axis = 1> (low, high)  boxes = Relu (all)"}), "x and y of its centre"),
+            WrongAnswer("another Sigmoid", suppress({_SCORES: "plain = GatherND (by_class, places)  scores = Sigmoid (plain)"}), "Is each score the detector's"),
+            WrongAnswer("the batch for the class", suppress({_CLASSES: "batch = Constant <value_int = 0> ()  classes = Gather <axis = 1> (chosen, batch)"}), "Which column of NonMaxSuppression"),
             WrongAnswer("defaults", suppress({", most, iou, least)": ")"}), "Nothing is left at all"),
             WrongAnswer("no limit of the overlap", suppress({", most, iou, least)": ", most, , least)"}), "Which overlap is allowed"),
             WrongAnswer("no limit of the score", suppress({", most, iou, least)": ", most, iou)"}), "Only candidates below"),
+            WrongAnswer("thresholds exchanged", suppress({"% (most, iou, least)": "% (most, least, iou)"}), "Which threshold is for scores"),
             WrongAnswer("a hundred boxes", suppress({"most = {": "most = {10"}), "How many boxes of each class"),
             WrongAnswer("centres taken for corners", suppress({_CENTRES: ""}), "Which box format"),
+            WrongAnswer("Squeeze without axes", suppress({_BOXES: "kept_boxes = Concat <axis = 1> (low, high)  boxes = Squeeze (kept_boxes)"}), "Does a node drop every axis of size 1"),
             WrongAnswer("scores not turned", suppress({"Transpose (sure)": "Identity (sure)"}), "A detector with"),
             WrongAnswer("the best of all, by TopK", suppress({_SCORES: "unsorted = GatherND (by_class, places)  scores, order = TopK (unsorted, most)"}), "One object, found once"),
             WrongAnswer("int32", suppress({"int64[k] classes)": "int32[k] classes)", _CLASSES: "wide = Gather <axis = 1> (chosen, one)  classes = Cast <to = 6> (wide)"}), "Which element type"),
             WrongAnswer("the detector alone", (lambda detector, *_: detector,), "the model's outputs are not the ones asked for"),
-            WrongAnswer("no model", (lambda *_: None,), "a ModelProto was expected"),
         ),
     ),
 }
