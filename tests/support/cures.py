@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from onnxlab.diagnosis.messages import explain
+from tests.support.page_answers import require_same
 
 Program = Callable[[], object]
 
@@ -32,16 +33,13 @@ def heard(program: Program, capfd: pytest.CaptureFixture[str]) -> list[str]:
     return [f"{one.category.__name__}: {one.message}" for one in caught] + lines
 
 
-def check(kind: str, faulty: Program, cured: Program, capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Assert that a faulty program says what is of a kind, and that the cured one says nothing of that kind.
-
-    Returns:
-        What the faulty program said.
-    """
+def check(kind: str, faulty: Program, cured: Program, capfd: pytest.CaptureFixture[str]) -> None:
+    """Assert that a faulty program says what is of a kind, and that the cured one does not say it."""
     said = heard(faulty, capfd)
     kinds = [answer.name for text in said for answer in explain(text)[:1]]
     assert kind in kinds, (kinds, said[0][-2000:] if said else "nothing was said")
+    for text in said:
+        require_same(text)
     after = heard(cured, capfd)
     assert not any(text.startswith("Traceback") for text in after), after[0][-2000:]
     assert kind not in [answer.name for text in after for answer in explain(text)[:1]], after
-    return said
