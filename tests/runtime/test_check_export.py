@@ -90,6 +90,11 @@ def test_outputs_that_are_wrong(name):
         compared.raise_if_wrong()
 
 
+def test_a_difference_is_infinite_where_one_value_is():
+    for value in (INF, NAN):
+        assert compare_outputs(f([1.0]), [np.float32([value])]).difference == INF
+
+
 def test_own_tolerance_is_for_floats_alone():
     floats, whole = f([1.0]), f([1])
     assert compare_outputs(floats, [np.float32([1.5])], atol=1)

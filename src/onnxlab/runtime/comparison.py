@@ -140,7 +140,7 @@ def distances(
     apart = (got.double() - wanted.double()).abs()
     close = (got == wanted) | ((got != got) & (wanted != wanted))
     close |= apart.isfinite() & (apart <= atol + rtol * wanted.double().abs())
-    return apart.masked_fill(close & ~apart.isfinite(), 0).nan_to_num(math.inf), close
+    return apart.masked_fill(close & ~apart.isfinite(), 0).nan_to_num(math.inf, math.inf), close
 
 
 def compare_elements(
