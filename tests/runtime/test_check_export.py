@@ -1,7 +1,11 @@
 """The course's one comparison: what it calls right, what wrong, and what it leaves as it was."""
 
+import ast
+import inspect
 import re
+from pathlib import Path
 
+import nbformat
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -10,6 +14,7 @@ import torch
 from onnx.parser import parse_model
 
 from onnxlab import check_export, compare_outputs
+from onnxlab.runtime import comparison
 
 NAN, INF = float("nan"), float("inf")
 f = torch.tensor
@@ -327,3 +332,33 @@ def test_scripted_and_exported_modules(linear):
     x = torch.rand(2, 300)
     for other in (torch.jit.script(module), torch.export.export(module, (x,)).module()):
         assert check_export(other, x, path)
+
+
+# --- the chapter ---
+
+
+def definitions(source):
+    """The functions of a source and its TOLERANCE, without docstrings and annotations."""
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            found[ast.unparse(node.targets[0])] = ast.unparse(node)
+        if isinstance(node, ast.FunctionDef):
+            arguments = [*node.args.args, *node.args.kwonlyargs]
+            for argument in arguments:
+                argument.annotation = None
+            node.returns = None
+            node.body = node.body[ast.get_docstring(node) is not None :]
+            found[node.name] = ast.unparse(node)
+    return found
+
+
+def test_chapter_01_shows_the_code_that_is_shipped():
+    path = Path(__file__).resolve().parents[2] / "notebooks" / "01_first_deployment.ipynb"
+    shown = {}
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code" and "proof" not in cell.metadata.get("tags", ()):
+            shown |= definitions(cell.source)
+    shipped = definitions(inspect.getsource(comparison))
+    assert len(shipped) == 7
+    assert {name: shown.get(name) for name in shipped} == shipped
