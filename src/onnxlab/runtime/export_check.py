@@ -83,8 +83,7 @@ def check_export(
     if missing := ", ".join(name for name in asked if name not in registered):
         problem = f"asked for {missing}, got {', '.join(registered)}"
         return Comparison((ComparedOutput("providers", problem=problem),))
-    cases = [_arguments(args, kwargs or {})]
-    cases += [_arguments(*other) if _is_pair(other, kwargs) else _arguments(other, {}) for other in others]
+    cases = [_case((args, kwargs or {})), *(_case(other, pair=kwargs is not None) for other in others)]
     rows: list[ComparedOutput] = []
     notes: list[str] = []
     for number, (arguments, keywords) in enumerate(cases):
@@ -103,13 +102,13 @@ def check_export(
     return Comparison(tuple(rows), tuple(dict.fromkeys(notes)))
 
 
-def _arguments(args: object, kwargs: Mapping[str, Any]) -> Arguments:
+def _case(given: object, *, pair: bool = True) -> Arguments:
+    """Return positional and keyword arguments; `given` may be a pair of them only if `pair` says so."""
+    args: object = given
+    kwargs: Mapping[str, Any] = {}
+    if pair and isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping):
+        args, kwargs = given
     return args if isinstance(args, tuple) else (args,), kwargs
-
-
-def _is_pair(other: object, kwargs: Mapping[str, Any] | None) -> bool:
-    pair = isinstance(other, tuple) and len(other) == 2
-    return pair and kwargs is not None and isinstance(other[1], Mapping)
 
 
 def _described(parameters: Iterable[tuple[str, Any]]) -> str:
@@ -254,7 +253,9 @@ def run_session(session: ort.InferenceSession, inputs: Mapping[str, Any]) -> dic
     }
     values = session.run_with_ort_values(None, given)
     results = [
-        torch.from_dlpack(value._get_c_value()) if "bfloat16" in value.data_type() else value.numpy()
+        torch.utils.dlpack.from_dlpack(value._get_c_value())
+        if "bfloat16" in value.data_type()
+        else value.numpy()
         for value in values
     ]
     return dict(zip(outputs, results, strict=True))

@@ -284,6 +284,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
 
 
 def _row(pair: PairedRun) -> ParityRow:
-    differences = (float(_distances(*values)[0].max(initial=0)) for _, *values in pair.comparable())
+    differences = (float(_distances(a, b)[0].max(initial=0)) for _, a, b in pair.comparable())
     shapes = tuple(array.shape for array in pair.inputs)
     return ParityRow(shapes, max(differences, default=0.0), tuple(pair.problems()))
