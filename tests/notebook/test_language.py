@@ -9,7 +9,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import labs
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.notebook.predict.prediction import Prediction
-from onnxlab.notebook.tables import table
+from onnxlab.tables import table
 from onnxlab.plain_text import aligned
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
-from onnxlab.notebook.tables import Table
+from onnxlab.tables import Table
 from onnxlab.plain_text import aligned
 from tools.author.translation.messages import template, templates
 

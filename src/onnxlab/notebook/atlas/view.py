@@ -17,7 +17,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
 from onnxlab.language import script_words, tr
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
-from onnxlab.notebook.tables import Table, table
+from onnxlab.tables import Table, table
 from onnxlab.operators import Link, known_operators, links, recording
 
 LINKS = ("PyTorch", "rule", "schema", "kernel", "missing")

@@ -11,7 +11,7 @@ from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
 from onnxlab.notebook.predict.answers import Score, scores
-from onnxlab.notebook.tables import Table, table
+from onnxlab.tables import Table, table
 
 
 class NoSolution(OnnxLabError):

@@ -1,6 +1,6 @@
 import pytest
 
-from onnxlab.notebook.tables import table
+from onnxlab.tables import table
 
 ROWS = [
     {"model": "static", "batch of 2": "error: axis 0"},
