@@ -911,7 +911,7 @@ def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server
         chapters = len(list((ROOT / "notebooks").glob("*.ipynb")))
         assert sheet.count("<h2 ") == chapters + 1
         assert sheet.count("<li>") > 3 * (chapters - 1)
-        assert "assert_parity" in sheet
+        assert "compare_outputs" in sheet
         assert "netron.start" in sheet, "what replaces the course's functions"
         pictures = re.findall(r'<img src="(_static/cards/[^"]+)"', home)
         assert len(pictures) >= chapters - 1
