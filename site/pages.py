@@ -29,7 +29,7 @@ STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"
 """The name of the operator atlas's page."""
 
-GUIDES = ("targets", "labs", "graph", "weights", "coverage", "versions")
+GUIDES = ("targets", "ordinary", "labs", "graph", "weights", "coverage", "versions")
 """The guides in docs/ that chapters and learners are sent to; NAME.zh.md is the Chinese edition of one."""
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")

@@ -1,1 +1,1 @@
-"""Models as people write them, from the field and not from the chapters: whatever gives advice is tried on them."""
+"""Models as people write them, not made for a chapter: whatever gives advice is tried on them."""

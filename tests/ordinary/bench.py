@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,15 @@ class Ordinary:
     def _named_axes(self) -> dict[str, Any]:
         """`dynamic_shapes` in the words of the TorchScript exporter, which has names for each tensor."""
         named, _ = pytree.tree_flatten_with_path(self.shapes, is_leaf=_is_axes)
-        names = ["_".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) for path, _ in named]
+        names = [
+            "_".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) for path, _ in named
+        ]
         axes = {name: axes for name, (_, axes) in zip(names, named, strict=True) if axes}
         return {"input_names": names, "dynamic_axes": axes}
 
 
 def _is_axes(value: object) -> bool:
-    return value is None or isinstance(value, dict) and all(isinstance(key, int) for key in value)
+    return value is None or (isinstance(value, dict) and all(isinstance(key, int) for key in value))
 
 
 MODELS: dict[str, Callable[[], Ordinary]] = {}
@@ -81,11 +84,13 @@ MODELS: dict[str, Callable[[], Ordinary]] = {}
 
 
 def ordinary(factory: Callable[[], Ordinary]) -> Callable[[], Ordinary]:
-    """Register a model; its weights and inputs are the same at each call."""
+    """Register a model, the same at each call. `NAME_from_LIBRARY` needs the library."""
 
     def seeded() -> Ordinary:
         torch.manual_seed(0)
         return factory()
 
-    MODELS[factory.__name__] = seeded
+    _, origin, library = factory.__name__.partition("_from_")
+    if not origin or find_spec(library):
+        MODELS[factory.__name__] = seeded
     return seeded

@@ -70,7 +70,9 @@ class Halving(nn.Module):
 
 @ordinary
 def torch_while_loop() -> Ordinary:
-    return Ordinary(Halving().eval(), (torch.rand(2, 3) * 9,), [(torch.rand(2, 3),), (torch.rand(2, 3) * 99,)])
+    return Ordinary(
+        Halving().eval(), (torch.rand(2, 3) * 9,), [(torch.rand(2, 3),), (torch.rand(2, 3) * 99,)]
+    )
 
 
 class Recurrence(nn.Module):

@@ -2,7 +2,6 @@
 
 import functools
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ class Exported:
 
     Attributes:
         name: The model's name.
+        exporter: The name of the exporter.
         ordinary: A fresh module with its arguments.
         path: The file to be judged.
         original: The file as it was exported; `path` may have been made wrong.
@@ -31,6 +31,7 @@ class Exported:
     """
 
     name: str
+    exporter: str
     ordinary: Ordinary
     path: Path
     original: Path
@@ -59,7 +60,7 @@ def exported(name: str, exporter: str) -> Exported:
     result = _export(name, exporter)
     if isinstance(result, str):
         raise NotExported(result)
-    return Exported(name, MODELS[name](), result, result, Path(tempfile.mkdtemp(dir=_FOLDER.name)))
+    return Exported(name, exporter, MODELS[name](), result, result, Path(tempfile.mkdtemp(dir=_FOLDER.name)))
 
 
 @functools.cache

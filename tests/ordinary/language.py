@@ -108,19 +108,25 @@ class Decoder(nn.Module):
         key, value = (past["key"], past["value"]) if isinstance(past, dict) else past
         start, end = key.shape[2], key.shape[2] + ids.shape[1]
         x, angles = self.words(ids), self.angles(start, end)
-        q, k, v = (part(x).unflatten(-1, (-1, 8)).transpose(1, 2) for part in (self.query, self.key, self.value))
+        q, k, v = (
+            part(x).unflatten(-1, (-1, 8)).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
         q, k = self.rotated(q, angles), torch.cat([key, self.rotated(k, angles)], 2)
         v = torch.cat([value, v], 2)
         mask = torch.arange(end)[None] <= torch.arange(start, end)[:, None]
         shared = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
         y = F.scaled_dot_product_attention(q, *shared, attn_mask=mask).transpose(1, 2).flatten(2)
         logits = self.head(x + y)
-        return {"logits": logits, "past": {"key": k, "value": v}} if isinstance(past, dict) else (logits, [k, v])
+        return (
+            {"logits": logits, "past": {"key": k, "value": v}} if isinstance(past, dict) else (logits, [k, v])
+        )
 
 
 def step(batch: int, new: int, past: int, *, named: bool = False) -> tuple[Any, ...]:
     cache = [torch.randn(batch, 2, past, 8), torch.randn(batch, 2, past, 8)]
-    return torch.randint(0, 40, (batch, new)), dict(zip(("key", "value"), cache, strict=True)) if named else cache
+    return torch.randint(0, 40, (batch, new)), dict(
+        zip(("key", "value"), cache, strict=True)
+    ) if named else cache
 
 
 @ordinary
@@ -238,7 +244,9 @@ class Signal(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(16))
-        self.layers = nn.Sequential(nn.Conv1d(16, 32, 3, padding=1), nn.GELU(), nn.Conv1d(32, 8, 3, stride=2, padding=1))
+        self.layers = nn.Sequential(
+            nn.Conv1d(16, 32, 3, padding=1), nn.GELU(), nn.Conv1d(32, 8, 3, stride=2, padding=1)
+        )
 
     def forward(self, signal: Tensor) -> Tensor:
         frames = signal.unfold(1, 16, 8) * self.window
@@ -247,4 +255,6 @@ class Signal(nn.Module):
 
 @ordinary
 def framed_signal() -> Ordinary:
-    return Ordinary(Signal().eval(), (torch.randn(2, 80),), [(torch.randn(1, 160),), (torch.randn(3, 99),)], shapes={"signal": {0: "batch", 1: "samples"}})  # fmt: skip
+    others = [(torch.randn(1, 160),), (torch.randn(3, 99),)]
+    shapes = {"signal": {0: "batch", 1: "samples"}}
+    return Ordinary(Signal().eval(), (torch.randn(2, 80),), others, shapes=shapes)

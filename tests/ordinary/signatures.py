@@ -27,7 +27,9 @@ def variable_arguments() -> Ordinary:
 
 
 class Optional(nn.Module):
-    def forward(self, x: Tensor, mask: Tensor | None = None, scale: float = 2, flipped: bool = False) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, scale: float = 2, flipped: bool = False
+    ) -> Tensor:
         x = x * scale if mask is None else x * mask * scale
         return x.flip(0) if flipped else x
 
@@ -61,7 +63,11 @@ def unused_input() -> Ordinary:
 class Nested(nn.Module):
     def forward(self, pair: tuple[Tensor, Tensor], options: dict[str, list[Tensor]]) -> dict[str, Any]:
         total = pair[0] + options["more"][0]
-        return {"total": total, "parts": [(pair[0] * 2, pair[1] - 1), [options["more"][1].exp()]], "nothing": None}
+        return {
+            "total": total,
+            "parts": [(pair[0] * 2, pair[1] - 1), [options["more"][1].exp()]],
+            "nothing": None,
+        }
 
 
 @ordinary
@@ -166,7 +172,9 @@ def float16_perceptron() -> Ordinary:
 
 @ordinary
 def bfloat16_linear() -> Ordinary:
-    return Ordinary(nn.Linear(4, 3).bfloat16().eval(), (torch.rand(2, 4).bfloat16(),), [(torch.rand(2, 4).bfloat16(),)])
+    return Ordinary(
+        nn.Linear(4, 3).bfloat16().eval(), (torch.rand(2, 4).bfloat16(),), [(torch.rand(2, 4).bfloat16(),)]
+    )
 
 
 class Reshaped(nn.Module):

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import onnx
-import pytest
 
 from tests.ordinary.bench import Ordinary, ordinary
 from tests.ordinary.language import TOKENS, padded
@@ -43,8 +42,7 @@ def weights_outside() -> Ordinary:
 
 
 @ordinary
-def bert_of_transformers() -> Ordinary:
-    pytest.importorskip("transformers")  # not a dependency
+def bert_from_transformers() -> Ordinary:
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1, "intermediate_size": 64}

@@ -49,7 +49,10 @@ def residual_network() -> Ordinary:
 class InvertedResidual(nn.Module):
     def __init__(self, channels: int = 16, expanded: int = 48):
         super().__init__()
-        self.expand, self.depthwise = conv_bn(channels, expanded, 1), conv_bn(expanded, expanded, groups=expanded)
+        self.expand, self.depthwise = (
+            conv_bn(channels, expanded, 1),
+            conv_bn(expanded, expanded, groups=expanded),
+        )
         self.squeeze, self.excite = nn.Conv2d(expanded, 8, 1), nn.Conv2d(8, expanded, 1)
         self.project = conv_bn(expanded, channels, 1)
 
@@ -122,7 +125,10 @@ class Detector(nn.Module):
 @ordinary
 def detector_neck_and_head() -> Ordinary:
     return Ordinary(
-        Detector().eval(), (torch.rand(2, 3, 16, 24),), [(torch.rand(3, 3, 32, 16),)], shapes={"images": IMAGES}
+        Detector().eval(),
+        (torch.rand(2, 3, 16, 24),),
+        [(torch.rand(3, 3, 32, 16),)],
+        shapes={"images": IMAGES},
     )
 
 
@@ -133,7 +139,9 @@ class Suppression(nn.Module):
         order = scores.argsort(descending=True)
         boxes, scores = boxes[order], scores[order]
         corner, opposite = boxes[:, :2], boxes[:, 2:]
-        inner = torch.minimum(opposite[:, None], opposite[None]) - torch.maximum(corner[:, None], corner[None])
+        inner = torch.minimum(opposite[:, None], opposite[None]) - torch.maximum(
+            corner[:, None], corner[None]
+        )
         shared, area = inner.clamp(min=0).prod(-1), (opposite - corner).prod(-1)
         overlap = shared / (area[:, None] + area[None] - shared)
         keep = (overlap.triu(1) > 0.5).sum(0) == 0
@@ -177,16 +185,23 @@ def normalised_embedding() -> Ordinary:
 class Upscaler(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.body, self.shuffle = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.PReLU(16)), nn.PixelShuffle(2)
+        self.body, self.shuffle = (
+            nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.PReLU(16)),
+            nn.PixelShuffle(2),
+        )
         self.up = nn.ConvTranspose2d(4, 1, 4, stride=2, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.clamp(F.interpolate(x, scale_factor=4, mode="bicubic") + self.up(self.shuffle(self.body(x))), 0, 1)
+        return torch.clamp(
+            F.interpolate(x, scale_factor=4, mode="bicubic") + self.up(self.shuffle(self.body(x))), 0, 1
+        )
 
 
 @ordinary
 def super_resolution() -> Ordinary:
-    return Ordinary(Upscaler().eval(), (torch.rand(1, 1, 12, 10),), [(torch.rand(2, 1, 9, 13),)], shapes={"x": IMAGES})
+    return Ordinary(
+        Upscaler().eval(), (torch.rand(1, 1, 12, 10),), [(torch.rand(2, 1, 9, 13),)], shapes={"x": IMAGES}
+    )
 
 
 @ordinary
@@ -195,4 +210,6 @@ def channels_last() -> Ordinary:
         return (torch.rand(shape).to(memory_format=torch.channels_last),)
 
     conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last).eval()
-    return Ordinary(conv, draw(2, 3, 8, 9), [(torch.rand(1, 9, 8, 3).permute(0, 3, 2, 1),)], shapes={"input": IMAGES})
+    return Ordinary(
+        conv, draw(2, 3, 8, 9), [(torch.rand(1, 9, 8, 3).permute(0, 3, 2, 1),)], shapes={"input": IMAGES}
+    )
