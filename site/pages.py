@@ -31,7 +31,7 @@ ATLAS = "atlas"
 
 _CLASS = "packages/onnxlab-class/docs"
 GUIDES = {
-    **dict.fromkeys(("targets", "labs", "graph", "weights", "coverage", "versions"), "docs"),
+    **dict.fromkeys(("targets", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"),
     **dict.fromkeys(("instructor", "grading", "kubernetes"), _CLASS),
 }
 """The guides that the course refers to, each with its folder in the repository; on the site all are in docs/.
