@@ -9,8 +9,8 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import labs
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.notebook.predict.prediction import Prediction
-from onnxlab.tables import table
 from onnxlab.plain_text import aligned
+from onnxlab.tables import table
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 SPEECH = Speech(

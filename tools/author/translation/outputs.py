@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
-from onnxlab.tables import Table
 from onnxlab.plain_text import aligned
+from onnxlab.tables import Table
 from tools.author.translation.messages import template, templates
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
