@@ -11,6 +11,8 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.export import Dim
 
+from onnxlab.diagnosis.messages import answers
+from tests.diagnosis.test_cures import CASES, PAIRS
 from tests.support.cures import check
 
 AUTO, DYNAMIC = Dim.AUTO, Dim.DYNAMIC
@@ -381,9 +383,9 @@ def turned_by_hand(x):
     return torch.stack([a * np.cos(1) - b * np.sin(1), a * np.sin(1) + b * np.cos(1)], -1)
 
 
-PAIRS = torch.ones(2, 2)
+COMPLEX = torch.ones(2, 2)
 TRANSLATION = {
-    "complex-numbers": (lambda: old(turned, PAIRS), lambda: old(turned_by_hand, PAIRS)),
+    "complex-numbers": (lambda: old(turned, COMPLEX), lambda: old(turned_by_hand, COMPLEX)),
     "no-translation": (
         lambda: write(lambda x: torch.linalg.matrix_exp(x), W),
         lambda: write(lambda x: torch.eye(4) + x + x @ x / 2, W),
@@ -426,3 +428,36 @@ TABLE = CAPTURE | TORCHSCRIPT | TRANSLATION
 def test_a_cure_ends_its_message(kind, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     check(kind, *TABLE[kind], capfd)
+
+
+NOT_RUN = {
+    "needs a GPU, another system or another installation": """numpy-of-a-gpu-tensor checkpoint-of-a-gpu
+        memory-pattern-off providers-are-required thread-affinity gpu-discovery user-without-a-name
+        locked-or-forbidden-file environment-is-gone sympy-is-missing two-gigabytes""",
+    "the installed versions no longer say it here": """relational-without-a-value input-is-changed
+        guard-local-name external-data-in-memory convinteger-of-int8 qlinear-concat python-operator
+        list-operators-of-a-script trace-in-place signature-of-a-script squeeze-is-left-out no-schema
+        nested-tensors names-given-twice file-fails-the-checker opset-not-reached""",
+    "run by test_messages.py": "no-decomposition",
+    "no small program yet": """unregistered-parameter node-of-another-runtime sequence-for-a-tensor
+        iobinding-wrong-array already-float16 mixed-precision-search not-folded sizes-under-one-name
+        missing-schema-warning weights-outside-the-folder damaged-node function-of-another-opset
+        trained-batch-norm branch-does-not-fit type-of-a-node no-older-form adapter-cannot
+        weight-type-unknown range-unknown symbolic-shapes-incomplete no-standard-domain
+        quantise-type-not-known bias-too-large type-requests-differ many-bits-file not-close
+        image-smaller-than-the-kernel loop-values rotary-table attention-size tokenizer-text
+        state-dict-does-not-fit value-still-used trace-lengths trace-assertion
+        constant-folding-of-the-exporter optimiser-of-the-exporter verification-differs""",
+}
+"""Kinds whose cure no test runs, by the reason."""
+
+ELSEWHERE = {"provider", "web", "mobile", "tools", "install"}
+"""Stages of other machines and packages."""
+
+
+def test_each_kind_is_run_or_says_why_not():
+    run = {*CASES, *PAIRS, *TABLE}
+    reasons = {name for names in NOT_RUN.values() for name in names.split()}
+    general = {kind.name for kind in answers() if kind.certainty == "kind" or kind.stage in ELSEWHERE}
+    assert reasons & (run | general) == set()
+    assert run | reasons | general == {kind.name for kind in answers()}
