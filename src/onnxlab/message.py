@@ -1,0 +1,120 @@
+"""A message: an English sentence with named gaps and what fills them, so that it can be said in any language.
+
+It is the finished English sentence, a `str`, wherever nobody asks for another language. The template is what
+a catalogue translates; `onnxlab.language.tr` fills the translation with the same values.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
+"""A gap in a template; where a template has one, other braces are doubled."""
+
+LONGEST = 2000
+"""Characters of a message from a file: another process may have written it."""
+
+_DEEPEST = 5  # messages in messages
+_PIECE = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+
+
+class Message(str):
+    """A finished English sentence that remembers its template and its values.
+
+    Args:
+        template: The sentence, with gaps such as "{name}".
+        **values: What fills the gaps: texts, numbers, other messages.
+
+    Example:
+        >>> message = Message("There is no {operator} in the graph.", operator="Resize")
+        >>> message, message.template
+        ('There is no Resize in the graph.', 'There is no {operator} in the graph.')
+    """
+
+    template: str
+    values: dict[str, str]
+
+    def __new__(cls, template: str, /, **values: object) -> "Message":  # noqa: D102 - see the class
+        if isinstance(template, Message):
+            return template
+        texts = {name: str(value) for name, value in values.items()}
+        message = super().__new__(cls, fill(template, texts))
+        message.template = template
+        message.values = {name: texts[name] for name in dict.fromkeys(GAP.findall(template)) if name in texts}
+        return message
+
+    @classmethod
+    def join(cls, mark: str, parts: Iterable[str]) -> "Message":
+        """Join messages and other texts, with a mark between them.
+
+        >>> Message.join("; ", ["one", Message("{n} more", n=2)])
+        'one; 2 more'
+        """
+        values = {f"part{number}": part for number, part in enumerate(parts, 1)}
+        return cls(mark.join(f"{{{name}}}" for name in values), **values)
+
+    def __str__(self) -> str:
+        return self
+
+    def __repr__(self) -> str:
+        return super().__repr__()
+
+    def __add__(self, other: str) -> "Message":
+        return Message.join("", [self, other])
+
+    def __radd__(self, other: str) -> "Message":
+        return Message.join("", [other, self])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _message, (self.template, self.values)
+
+
+def _message(template: str, values: Mapping[str, str]) -> Message:
+    return Message(template, **values)
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with its gaps filled; a gap without a value stays, as does a text without gaps.
+
+    >>> fill("{n} of {{n}}", {"n": "2"}), fill("{1}", {})
+    ('2 of {n}', '{1}')
+    """
+    if not any(name in values for name in GAP.findall(template)):
+        return template
+    return _PIECE.sub(lambda piece: values.get(piece[1], piece[0]) if piece[1] else piece[0][0], template)
+
+
+def with_templates(value: Any) -> Any:  # noqa: ANN401 - anything that JSON can hold
+    """Return plain data for a JSON file, in which each message is its template and its values.
+
+    >>> with_templates(["a", Message("{n} nodes", n=2)])
+    ['a', {'template': '{n} nodes', 'values': {'n': '2'}}]
+    """
+    if isinstance(value, Message):
+        gaps = {"template": value.template, "values": with_templates(value.values)}
+        return gaps if value.values else str.__str__(value)
+    if isinstance(value, dict):
+        return {key: with_templates(inner) for key, inner in value.items()}
+    return [with_templates(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def from_json(value: dict[str, Any]) -> Any:  # noqa: ANN401 - what the JSON file holds
+    """Return an object of a JSON file, or the message that it is: the `object_hook` for `json.loads`.
+
+    A message that is too long or too deep, which no course writes, becomes plain text.
+    """
+    if value.keys() != {"template", "values"}:
+        return value
+    template, values = value["template"], value["values"]
+    if not isinstance(template, str) or not isinstance(values, dict) or len(template) > LONGEST:
+        return value
+    if not all(isinstance(text, str) for text in values.values()):
+        return value
+    message = Message(template, **values)
+    if len(message) > LONGEST:
+        return str.__str__(message)[:LONGEST]
+    return message if _depth(message) <= _DEEPEST else str.__str__(message)
+
+
+def _depth(text: str) -> int:
+    return 1 + max(map(_depth, text.values.values()), default=0) if isinstance(text, Message) else 0
