@@ -28,11 +28,11 @@ computer may have no font for the latter."""
 AROUND = " \n\u2713\u2717~"
 """Marks and white space that may stand around a text when it is looked up."""
 
-_PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
+_PATTERN = re.compile(GAP.pattern + r"|\{\{\w+\}\}")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parent / "assets" / "languages"
-_NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|listing|before|after)(?:_|\d*$)")
+_NAME_GAP = re.compile(r"(?:^|[_.])(?:names?|near|listing|before|after)(?:[_.!:]|\d*$)")
 _ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
@@ -278,7 +278,7 @@ def letters(pattern: str) -> int:
     >>> letters("{what} is `not` there: {why}"), letters("{kind} {name}")
     (7, 0)
     """
-    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|\{\w+\}", " ", pattern))))
+    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|" + GAP.pattern, " ", pattern))))
 
 
 def regular(pattern: str) -> re.Pattern[str]:

@@ -6,24 +6,25 @@ a catalogue translates; `onnxlab.language.tr` fills the translation with the sam
 
 import re
 from collections.abc import Iterable, Mapping
+from string import Formatter
 from typing import Any
 
-GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
-"""A gap in a template; where a template has one, other braces are doubled."""
+GAP = re.compile(r"(?<!\{)\{([A-Za-z_]\w*(?:\.\w+)*(?:!r)?(?::[^{}\s]*)?)\}(?!\})")
+"""A gap in a template, as in `str.format`: "{name}", "{model.opset}", "{path!r}", "{size:,}"."""
 
 LONGEST = 2000
 """Characters of a message from a file: another process may have written it."""
 
 _DEEPEST = 5  # messages in messages
-_PIECE = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]+)\}")
 
 
 class Message(str):
-    """A finished English sentence that remembers its template and its values.
+    """A finished English sentence that remembers its template and what fills each gap.
 
     Args:
-        template: The sentence, with gaps such as "{name}".
-        **values: What fills the gaps: texts, numbers, other messages.
+        template: The sentence, with gaps such as "{name}". Where it has one, other braces are doubled.
+        **values: What the gaps name: texts, numbers, other messages.
 
     Example:
         >>> message = Message("There is no {operator} in the graph.", operator="Resize")
@@ -37,10 +38,14 @@ class Message(str):
     def __new__(cls, template: str, /, **values: object) -> "Message":  # noqa: D102 - see the class
         if isinstance(template, Message):
             return template
-        texts = {name: str(value) for name, value in values.items()}
+        gaps = [gap for gap in GAP.findall(template) if re.split(r"[.!:]", gap)[0] in values]
+        return cls.filled(template, {gap: _rendered(gap, values) for gap in gaps})
+
+    @classmethod
+    def filled(cls, template: str, texts: Mapping[str, str]) -> "Message":
+        """Return the message of a template with a text for each gap."""
         message = super().__new__(cls, fill(template, texts))
-        message.template = template
-        message.values = {name: texts[name] for name in dict.fromkeys(GAP.findall(template)) if name in texts}
+        message.template, message.values = template, dict(texts)
         return message
 
     @classmethod
@@ -66,20 +71,25 @@ class Message(str):
         return Message.join("", [other, self])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _message, (self.template, self.values)
+        return Message.filled, (self.template, self.values)
 
 
-def _message(template: str, values: Mapping[str, str]) -> Message:
-    return Message(template, **values)
+def _rendered(gap: str, values: Mapping[str, object]) -> str:
+    """Return what stands in a gap; a message stays one."""
+    path, _, form = gap.partition(":")
+    name, _, conversion = path.partition("!")
+    value, _ = Formatter().get_field(name, (), values)
+    value = repr(value) if conversion else value
+    return format(value, form) if form else str(value)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with its gaps filled; a gap without a value stays, as does a text without gaps.
+    """Return a template with its gaps filled; without values it stays as it is.
 
-    >>> fill("{n} of {{n}}", {"n": "2"}), fill("{1}", {})
-    ('2 of {n}', '{1}')
+    >>> fill("{n} of {{n}}", {"n": "2"}), fill("{{n}}", {})
+    ('2 of {n}', '{{n}}')
     """
-    if not any(name in values for name in GAP.findall(template)):
+    if not values:
         return template
     return _PIECE.sub(lambda piece: values.get(piece[1], piece[0]) if piece[1] else piece[0][0], template)
 
@@ -110,7 +120,7 @@ def from_json(value: dict[str, Any]) -> Any:  # noqa: ANN401 - what the JSON fil
         return value
     if not all(isinstance(text, str) for text in values.values()):
         return value
-    message = Message(template, **values)
+    message = Message.filled(template, values)
     if len(message) > LONGEST:
         return str.__str__(message)[:LONGEST]
     return message if _depth(message) <= _DEEPEST else str.__str__(message)
