@@ -38,6 +38,7 @@ _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name wher
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", " ": ""}
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
+_AFTER_MARK = re.compile(r"(?<=[\u3000-\u303f\uff00-\uff65]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 _DEEPEST = 3
@@ -213,16 +214,17 @@ class Speech:
         if not translation:  # marks between texts, which stay unless these are Chinese
             translation = bare
             if any(map(_CHINESE.search, filled.values())):
-                for mark, full_width in _FULL_WIDTH.items():
+                for mark, full_width in list(_FULL_WIDTH.items())[:-1]:
                     translation = translation.replace(mark, full_width)
+                return _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled)))
         before, _, after = message.template.partition(bare)
         return before + _SPACED.sub("", fill(translation, filled)) + after
 
     def _find(self, text: str, depth: int) -> str:
         bare = text.strip(AROUND)
         before, _, after = text.partition(bare) if bare else (text, "", "")
-        if bare in self.texts:
-            return before + self.texts[bare] + after
+        if exact := self.texts.get(bare) or self.patterns.get(bare):
+            return before + exact + after
         if "\n" in text:
             return "\n".join(self._find(line, depth) for line in text.split("\n"))
         for piece, pattern, gaps, translation in self._patterns if depth else ():
@@ -231,7 +233,7 @@ class Speech:
                     gap: self._in_gap(gap, value, depth - 1)
                     for gap, value in zip(gaps, match.groups(), strict=True)
                 }
-                return before + _SPACED.sub("", translation.format(**filled)) + after
+                return before + _SPACED.sub("", fill(translation, filled)) + after
         if _ALTERNATIVES.fullmatch(bare):
             return text.replace(" or ", f" {self.texts.get('or', 'or')} ")
         head, colon, rest = text.partition(": ")

@@ -37,7 +37,9 @@ class Message(str):
 
     def __new__(cls, template: str, /, **values: object) -> "Message":  # noqa: D102 - see the class
         if isinstance(template, Message):
-            return template
+            if template.values or not values:
+                return template
+            template = template.template
         gaps = [gap for gap in GAP.findall(template) if re.split(r"[.!:]", gap)[0] in values]
         return cls.filled(template, {gap: _rendered(gap, values) for gap in gaps})
 

@@ -129,8 +129,10 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
         if name not in values:
             near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
             raise UnknownValue(
-                f"No node of the main graph makes a value named {name!r}.",
-                f"They make {', '.join(near or values[:5])}.",
+                "No node of the main graph makes a value named {name!r}.",
+                "They make {near}.",
+                name=name,
+                near=", ".join(near or values[:5]),
             )
     infos = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
     own = [] if only else [info.name for info in proto.graph.output]

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, difference, largest_difference, magnitude
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.refusals import named_reason
@@ -167,7 +168,13 @@ def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
         if wrong.any():
             index = _clearest(pair.inputs, wrong, difference(ours, theirs))
             mine, other = ours[index].item(), theirs[index].item()
-            reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
+            reason = Message(
+                "output {number} at {index}: torch {plain}, runtime {plain2}",
+                number=number,
+                index=list(index),
+                plain=_plain(mine),
+                plain2=_plain(other),
+            )
             input_slice = _at(pair.inputs, ours.shape, index)
             return Counterexample(pair.inputs, number, index, mine, other, input_slice, reason)
     raise AssertionError(pair)  # only failing pairs come here
