@@ -6,9 +6,8 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnxlab.message import Message
 from starter import checks, jupyter, packages, website
-from starter.console import Stop, show_line, speak, step, tr
+from starter.console import Message, Stop, show_line, speak, step, tr
 from starter.environment import ROOT, Environment, course_environment, locale_language
 
 COMMANDS = ("start", "test", "class", "site")

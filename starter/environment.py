@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxlab.message import Message
-from starter.console import Stop
+from starter.console import Message, Stop
 
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""

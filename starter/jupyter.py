@@ -7,8 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnxlab.message import Message
-from starter.console import Stop, show_line
+from starter.console import Message, Stop, show_line
 from starter.environment import ROOT, Environment, child_variables
 
 WORKBOOK = ROOT / "workbook"

@@ -12,8 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from onnxlab.message import Message
-from starter.console import Stop, show, show_line
+from starter.console import Message, Stop, show, show_line
 from starter.environment import ROOT, Environment, child_variables
 
 SETS = {

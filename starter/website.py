@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from onnxlab.message import Message
-from starter.console import Stop, step
+from starter.console import Message, Stop, step
 from starter.environment import ROOT, Environment, child_variables
 
 FOLDER = ROOT / "artifacts" / "site"

@@ -230,9 +230,9 @@ def difference(
         return Difference("; ".join(inputs)[:LONGEST], Message("the same outputs as PyTorch"), reason)
     numbers = number_texts(counterexample.torch, counterexample.runtime)
     element = _element(counterexample, outputs)
-    given = "; ".join(inputs)
-    if element:
-        given = Message.join("; ", [given[: LONGEST - len(element) - 2], element])
+    given = Message.join("; ", [*inputs, element] if element else inputs)
+    if len(given) > LONGEST:
+        given = Message.join("; ", ["; ".join(inputs)[: LONGEST - len(element) - 2], element])
     return Difference(given if element else given[:LONGEST], *numbers)
 
 
