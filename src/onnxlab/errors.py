@@ -15,7 +15,7 @@ class OnnxLabError(Exception):
 
     def __init__(self, what: str, why: str = "", then: str = "", **values: object) -> None:
         self.what, self.why, self.then = (Message(text, **values) for text in (what, why, then))
-        super().__init__(Message.join("\n", filter(None, (self.what, self.why, self.then))))
+        super().__init__(Message.compose("\n", filter(None, (self.what, self.why, self.then))))
 
 
 class ModelNotReadable(OnnxLabError):

@@ -51,10 +51,10 @@ class Message(str):
         return message
 
     @classmethod
-    def join(cls, mark: str, parts: Iterable[str]) -> "Message":
+    def compose(cls, mark: str, parts: Iterable[str]) -> "Message":
         """Join messages and other texts, with a mark between them.
 
-        >>> Message.join("; ", ["one", Message("{n} more", n=2)])
+        >>> Message.compose("; ", ["one", Message("{n} more", n=2)])
         'one; 2 more'
         """
         values = {f"part{number}": part for number, part in enumerate(parts, 1)}
@@ -67,10 +67,10 @@ class Message(str):
         return super().__repr__()
 
     def __add__(self, other: str) -> "Message":
-        return Message.join("", [self, other])
+        return Message.compose("", [self, other])
 
     def __radd__(self, other: str) -> "Message":
-        return Message.join("", [other, self])
+        return Message.compose("", [other, self])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Message.filled, (self.template, self.values)

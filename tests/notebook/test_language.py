@@ -147,7 +147,7 @@ def test_a_message_is_translated_by_its_template_whatever_fills_it():
     message = Message("error: {reason}", reason=inner)
     assert message == "error: input right is missing"
     assert SPEECH(message) == "\u51fa\u9519\uff1a\u7f3a\u5c11\u8f93\u5165 right"
-    assert SPEECH(Message.join("; ", [Message("right"), inner])).startswith("\u6b63\u786e\uff1b")
+    assert SPEECH(Message.compose("; ", [Message("right"), inner])).startswith("\u6b63\u786e\uff1b")
 
 
 def test_a_message_comes_back_from_a_file_and_from_another_process():

@@ -62,7 +62,7 @@ class Examination:
             Message("Not compared with PyTorch: {option}", option=option) if line == NOT_COMPARED else line
             for line in self.not_tried
         ]
-        return Message.join(
+        return Message.compose(
             " ",
             [
                 Message("{count} wrong, {risks}, {notes}.", count=count["wrong"], risks=risks, notes=notes),

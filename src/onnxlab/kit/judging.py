@@ -230,9 +230,9 @@ def difference(
         return Difference("; ".join(inputs)[:LONGEST], Message("the same outputs as PyTorch"), reason)
     numbers = number_texts(counterexample.torch, counterexample.runtime)
     element = _element(counterexample, outputs)
-    given = Message.join("; ", [*inputs, element] if element else inputs)
+    given = Message.compose("; ", [*inputs, element] if element else inputs)
     if len(given) > LONGEST:
-        given = Message.join("; ", ["; ".join(inputs)[: LONGEST - len(element) - 2], element])
+        given = Message.compose("; ", ["; ".join(inputs)[: LONGEST - len(element) - 2], element])
     return Difference(given if element else given[:LONGEST], *numbers)
 
 
@@ -546,7 +546,7 @@ def require_same_numbers(
         )
         hint = _INPUT_DECLARED if parse_refusal(error).mismatches else look_at
         raise Wrong(msg, hint, evidence=shown) from None
-    shown_inputs = Message.join(
+    shown_inputs = Message.compose(
         "; ",
         (
             f"{name} = {shown_whole(array)}"
@@ -569,7 +569,7 @@ def require_same_numbers(
         place = first_mismatch(expected, actual)
         if place is not None:
             difference = Difference(
-                Message.join(
+                Message.compose(
                     "; ",
                     [
                         shown_inputs,

@@ -103,7 +103,7 @@ def _difference(gain: list[float], counterexample: Counterexample) -> Difference
     )
     shape = f"{x.dtype}{list(x.shape)}"
     span = Message("x from {low:.6g} to {high:.6g}, {shape}", low=x.min(), high=x.max(), shape=shape)
-    return replace(texts, given=Message.join("; ", [span, numbers, result]))
+    return replace(texts, given=Message.compose("; ", [span, numbers, result]))
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:

@@ -121,7 +121,7 @@ def _require_int8(equal: onnx.ModelProto, question: ConvsQuestion, random: np.ra
         lost = relative_error(expected, got)
         if not lost <= _ALLOWED:
             worst = tuple(map(int, np.unravel_index(np.abs(expected - got).argmax(), expected.shape)))
-            place = Message.join(
+            place = Message.compose(
                 "; ",
                 [
                     Message("quantised, for x of shape {shape}", shape=list(x.shape)),

@@ -273,7 +273,7 @@ def _require_scenes(
             drawn.append((_CROWDED.where, _CROWDED.raw, _CROWDED.look_at))
         for scene, raw_of, look_at in drawn:
             raw = raw_of(question, random)
-            where = Message.join(". ", [question.where, scene])
+            where = Message.compose(". ", [question.where, scene])
             with trying(where, **question.arguments, rows=raw):
                 _require_suppressed(compare, question, raw, where, look_at)
 
@@ -310,7 +310,7 @@ def _require_suppressed(
         if of_output and len(raw) == 1:  # one box, as it should be: only its numbers are wrong
             matches = [of_output]
         elif of_output:
-            matches = matches or [Message.join(" ", [wrong.look_at, of_output])]
+            matches = matches or [Message.compose(" ", [wrong.look_at, of_output])]
         elif "does not run" in wrong.message and "NonMaxSuppression" in wrong.message:
             matches = [_SCHEMA]
         elif "another shape" in wrong.message and wrong.look_at == look_at and len(raw) == 1:
@@ -318,7 +318,7 @@ def _require_suppressed(
                 "One box is left. Does a node drop every axis of size 1, that of the boxes too?"
             ]
         if matches:
-            wrong.look_at = Message.join(" Or: ", dict.fromkeys(matches))
+            wrong.look_at = Message.compose(" Or: ", dict.fromkeys(matches))
         raise
 
 

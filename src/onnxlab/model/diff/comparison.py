@@ -91,7 +91,7 @@ class NodeChange:
     changes: tuple[Change, ...]
 
     def __str__(self) -> str:
-        changes = Message.join("; ", map(str, self.changes))
+        changes = Message.compose("; ", map(str, self.changes))
         return Message("~ {before}: {changes}", before=str(self.before), changes=changes)
 
 
@@ -155,7 +155,7 @@ class GraphDiff:
             lines.append(Message("renamed: {pairs}", pairs=pairs))
         if len(lines) > _LINES:
             lines[_LINES:] = [Message("... and {number} more", number=len(lines) - _LINES)]
-        return Message.join("\n", map(plain, lines))  # names are a stranger's: one entry stays one line
+        return Message.compose("\n", map(plain, lines))  # names are a stranger's: one entry stays one line
 
 
 def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:
