@@ -1,4 +1,5 @@
-# The course in an image: for one laptop, for a dev container, for a JupyterHub on Kubernetes (docs/kubernetes.md).
+# The course in an image: for one laptop, for a dev container, for a JupyterHub on Kubernetes.
+# How to use it: packages/onnxlab-class/docs/kubernetes.md.
 #
 #   docker build -t onnxlab .
 #   docker run --rm -p 127.0.0.1:8888:8888 onnxlab
@@ -33,7 +34,7 @@ RUN if [ -n "$TORCH_INDEX" ]; then \
 COPY LICENSE LICENSE-TEXT README.md pyproject.toml course.py ./
 COPY src src
 COPY packages packages
-# For a hub: the version of JupyterHub that it runs (docs/kubernetes.md). Empty: none.
+# For a hub: the version of JupyterHub that it runs (packages/onnxlab-class/docs/kubernetes.md). Empty: none.
 ARG JUPYTERHUB=
 RUN pip install -r requirements.txt ${JUPYTERHUB:+"jupyterhub==$JUPYTERHUB"}
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-pytest_plugins = ["tools.author.learner_packages", "tools.author.strict_nbval"]
+pytest_plugins = ["tests.support.chromium", "tools.author.learner_packages", "tools.author.strict_nbval"]
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")

@@ -3,7 +3,7 @@
     python -m measurements.remeasure --with torch==2.15.0
     python -m measurements.remeasure --with torch==2.15.0 --environment /tmp/torch215 --only 07 tests/measurements
 
-An environment of its own gets the course and requirements-test.txt with the named packages replaced. There
+An environment of its own gets the course and requirements/test.txt with the named packages replaced. There
 every chapter and solution runs and each saved output is compared with the new one; so do the tests that hold
 facts about versions. The exit code is 1 if anything differs. This file is also the pytest plugin that writes
 down what was recorded and what came out.
@@ -161,7 +161,7 @@ def prepare(environment: Environment, replaced: Sequence[str]) -> None:
     environment.make()
     stamp.touch()  # empty: an install that is cut off begins anew
     names = {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in replaced}
-    pins = (ROOT / "requirements-test.txt").read_text(encoding="utf-8").splitlines()
+    pins = (ROOT / "requirements/test.txt").read_text(encoding="utf-8").splitlines()
     pins_file = environment.folder / "pins.txt"
     pins_file.write_text("\n".join(p for p in pins if p.split("==")[0] not in names) + "\n", encoding="utf-8")
     # The pins are complete: nothing is resolved, and versions beyond pyproject.toml's range can be tried.

@@ -25,9 +25,9 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from starter.checks import find_chromium
 from starter.website import page_server
-from tests.support.jupyterlab import ARGUMENTS, jupyter_server
+from tests.support.chromium import ARGUMENTS, find_chromium
+from tests.support.jupyterlab import jupyter_server
 
 ROOT = Path(__file__).parents[1]
 THUMBNAIL = (300, 225)

@@ -2,7 +2,7 @@
 
     python site/build.py OUT [--repository OWNER/NAME] [--address URL]
 
-`python3 course.py site` calls this in an environment of its own (requirements-site.txt).
+`python3 course.py site` calls this in an environment of its own (requirements/site.txt).
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from error_page import ERRORS, error_pages
+from error_page import ERRORS, error_pages, write_kinds
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
 from pages import (
     ATLAS,
@@ -41,11 +41,11 @@ from pages import (
     saved_outputs,
 )
 
+from onnxlab.course.colab_edition import colab_edition
 from onnxlab.diagnosis.messages import script_data
 from onnxlab.language import speech
 from onnxlab.notebook.graph import netron_files
 from onnxlab.operators import recording
-from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
@@ -123,6 +123,7 @@ def build(out: Path, repository: str, address: str) -> None:
                 pool.map(lambda site: run_sphinx(site, work / site.language, out, repository, address), sites)
             )
         for site in sites:
+            write_kinds(site, out / site.language)
             for page in site.pages():  # what is downloaded is the notebook itself, not the source of its page
                 shutil.copy(site.path(page.name), out / site.language / "_sources" / f"{page.name}.ipynb")
                 if repository:

@@ -1,5 +1,6 @@
 """The pages for a reader with an error message, or with wrong outputs and no message: one for each kind."""
 
+import html
 import json
 import re
 import tomllib
@@ -12,22 +13,45 @@ from pages import Site
 
 from onnxlab.diagnosis.messages import Answer, answers, sentences, shown, stages
 
-__all__ = ["ERRORS", "error_pages"]
+__all__ = ["ERRORS", "error_pages", "write_kinds"]
 
 ERRORS = "errors"
 """The first page's name, and the folder of the others."""
+
+TITLE, NAME, DESCRIPTION, BODY = "ONNXLABTITLE", "onnxlabname", "ONNXLABDESCRIPTION", "ONNXLABBODY"
+"""What stands in the page of a kind that Sphinx makes, to be replaced."""
 
 _PIN = re.compile(r"^(torch|onnx|onnxruntime)==([\w.]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def error_pages(site: Site) -> dict[str, tuple[str, str]]:
-    """Return description and source of each page by its name: the first one, and one for each kind."""
-    pages = {ERRORS: (site.words["errors"]["text"], _first_page(site))}
+    """Return description and source of Sphinx's pages by name: the first one, and one for all kinds."""
+    source = f"---\norphan: true\n---\n# {TITLE}\n\n{BODY}\n"
+    return {
+        ERRORS: (site.words["errors"]["text"], _first_page(site)),
+        f"{ERRORS}/{NAME}": (DESCRIPTION, source),
+    }
+
+
+def write_kinds(site: Site, folder: Path) -> None:
+    """Write the page of each kind from the one that Sphinx made: hundreds would take it a minute."""
+    template = folder / ERRORS / f"{NAME}.html"
+    page = template.read_text("utf-8")
+    template.unlink()
+    (folder / "_sources" / ERRORS / f"{NAME}.md").unlink()
     for kind in answers():
         description = f"{kind.title} - {_sentence(site, ' '.join(_general(kind.cause)))}"
-        pages[f"{ERRORS}/{kind.name}"] = description.replace("\\", ""), _page(site, kind)
-    return pages
+        gaps = {
+            TITLE.lower(): kind.name,
+            TITLE: html.escape(kind.title),
+            NAME: kind.name,
+            DESCRIPTION: html.escape(description),
+            f"<p>{BODY}</p>": _body(site, kind),
+        }
+        parts = re.split(f"({'|'.join(gaps)})", page)
+        text = "".join(gaps.get(part, part) for part in parts)
+        (folder / ERRORS / f"{kind.name}.html").write_text(text, "utf-8")
 
 
 def _first_page(site: Site) -> str:
@@ -38,37 +62,40 @@ def _first_page(site: Site) -> str:
         f"# {words['title']}\n\n{words['text']}\n\n",
         '<div class="onnxlab-why"></div>\n\n',
         f"## {words['silent']}\n\n| {words['symptom']} | {words['section']} |\n|---|---|\n",
-        *(f"| {row[site.language]} | {_link(site, row['chapter'], row['section'])} |\n" for row in silent),
-        f"\n## {words['messages']}\n",
     ]
+    for row in silent:
+        title, page, anchor = _place(site, row["chapter"], row["section"])
+        parts.append(f"| {row[site.language]} | [{title}]({page}.ipynb{anchor}) |\n")
+    parts.append(f"\n## {words['messages']}\n")
     order = list(stages())
     by_stage = sorted(answers(), key=lambda kind: order.index(kind.stage))
     for name, kinds in groupby(by_stage, key=lambda kind: kind.stage):
-        parts.append(
-            f"\n### {_sentence(site, stages()[name].title)}\n\n{site.translate(stages()[name].what)}\n\n"
-        )
-        parts += [f"- [{_escaped(kind.title)}]({ERRORS}/{kind.name}.md)\n" for kind in kinds]
+        heading = _sentence(site, stages()[name].title)
+        parts.append(f"\n### {heading}\n\n{site.translate(stages()[name].what)}\n\n")
+        links = (f'<a href="{ERRORS}/{kind.name}.html">{html.escape(kind.title)}</a>' for kind in kinds)
+        parts.append(f'<ul class="simple">{"".join(f"<li><p>{link}</p></li>" for link in links)}</ul>\n')
     return "".join(parts)
 
 
-def _page(site: Site, kind: Answer) -> str:
-    """Return the source of a kind's page: its wordings, cause, cure, and the section that explains it."""
+def _body(site: Site, kind: Answer) -> str:
+    """Return what a kind's page says as HTML: cause, cure, the section that explains it, wordings."""
     words = site.words["errors"]
+    cause, cure = (_code(_sentence(site, " ".join(_general(text)))) for text in (kind.cause, kind.cure))
+    title, page, anchor = _place(site, kind.chapter, kind.section)
     texts = kind.texts if kind.certainty != "kind" else ()
-    cause, cure = (_sentence(site, " ".join(_general(text))) for text in (kind.cause, kind.cure))
+    wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
     pins = (site.root / "requirements.txt").read_text("utf-8")
     checked = ", ".join(f"{name} {version}" for name, version in _PIN.findall(pins))
-    parts = [
-        "---\norphan: true\n---\n",
-        f"# {_escaped(kind.title)}\n\n",
-        f"(message-{kind.name})=\n",
-        f"{cause}\n\n**{words['cure']}** {cure}\n\n",
-        f"{words['section']}: {_link(site, kind.chapter, kind.section, '../')}\n\n",
-        *(f"- ``{shown(text)}``\n" for text in texts),
-        f'\n<p class="onnxlab-trust">{words["checked"].format(versions=checked)}</p>\n\n',
-        f"[{words['title']}](../{ERRORS}.md)\n",
-    ]
-    return "".join(parts)
+    return "\n".join(
+        [
+            f'<p id="message-{kind.name}">{cause}</p>',
+            f"<p><strong>{words['cure']}</strong> {cure}</p>",
+            f'<p>{words["section"]}: <a href="../{page}.html{anchor}">{_code(title)}</a></p>',
+            f'<ul class="simple">{wordings}</ul>' if wordings else "",
+            f'<p class="onnxlab-trust">{words["checked"].format(versions=checked)}</p>',
+            f'<p><a href="../{ERRORS}.html">{words["title"]}</a></p>',
+        ]
+    )
 
 
 def _general(text: str) -> list[str]:
@@ -78,32 +105,32 @@ def _general(text: str) -> list[str]:
 
 
 def _sentence(site: Site, text: str) -> str:
-    """Return a translated text as Markdown, with dots for gaps and a capital letter."""
+    """Return a translated text with dots for gaps and a capital letter."""
     known = site.translate(text)
     if known == text:
         known = " ".join(site.translate(form) for forms in sentences(text) for form in forms)
     filled = re.sub(r"\{(\w+)\}", "\N{HORIZONTAL ELLIPSIS}", known)
-    return _escaped(filled[:1].upper() + filled[1:])
+    return filled[:1].upper() + filled[1:]
 
 
-def _escaped(text: str) -> str:
-    """Return a text whose marks are no Markdown; code between backticks stays."""
-    parts = text.split("`")
-    parts[::2] = [re.sub(r"([\\*_\[\]<>#|$])", r"\\\1", part) for part in parts[::2]]
-    return "`".join(parts)
+def _code(text: str) -> str:
+    """Return a text as HTML, with code between backticks."""
+    return re.sub(
+        "`([^`]+)`", r'<code class="docutils literal notranslate">\1</code>', html.escape(text, quote=False)
+    )
 
 
-def _link(site: Site, chapter: str, section: str, up: str = "") -> str:
-    """Return a link to a section, which is named by its English heading."""
-    headings = _headings(site.path(f"notebooks/{chapter}"))
+def _place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
+    """Return title, page and anchor of a section, which is named by its English heading."""
+    page = f"notebooks/{chapter}"
+    headings = _headings(site.path(page))
     if not section:
-        return f"[{headings[0]}]({up}notebooks/{chapter}.ipynb)"
+        return headings[0], page, ""
     english = _headings(site.root / "notebooks" / f"{chapter}.ipynb")
     heading = headings[english.index(section)]
     number = re.match(r"\d+[a-z]?", chapter)
     assert number is not None  # every chapter has one
-    place = slugify(re.sub("[`*]", "", heading))
-    return f"[{number[0]} · {heading}]({up}notebooks/{chapter}.ipynb#{place})"
+    return f"{number[0]} \N{MIDDLE DOT} {heading}", page, f"#{slugify(re.sub('[`*]', '', heading))}"
 
 
 @cache

@@ -29,8 +29,13 @@ STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"
 """The name of the operator atlas's page."""
 
-GUIDES = ("targets", "labs", "graph", "weights", "coverage", "versions")
-"""The guides in docs/ that chapters and learners are sent to; NAME.zh.md is the Chinese edition of one."""
+_CLASS = "packages/onnxlab-class/docs"
+GUIDES = {
+    **dict.fromkeys(("targets", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"),
+    **dict.fromkeys(("instructor", "grading", "kubernetes"), _CLASS),
+}
+"""The guides that the course refers to, each with its folder in the repository; on the site all are in docs/.
+NAME.zh.md is the Chinese edition of one."""
 
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
@@ -181,7 +186,8 @@ class Site:
 
     def linked(self, text: str, name: str) -> str:
         """Return Markdown with its links led to the site's pages, to the repository, or taken away."""
-        folder = posixpath.dirname(name)
+        start = posixpath.dirname(name)
+        folder = GUIDES.get(name.removeprefix("docs/"), start)
         if self.language != "en" and not name.startswith("docs/"):
             folder = f"{folder}/{self.language}"
 
@@ -189,18 +195,17 @@ class Site:
             label, target = match.groups()
             path, sign, anchor = target.partition("#")
             place = sign + anchor
-            if target.startswith("#node=") and folder != "docs":  # a guide shows only the form
+            if target.startswith("#node=") and start != "docs":  # a guide shows only the form
                 return f'<a class="reference internal" href="{target}">{label}</a>'
             if not path or "://" in target or target.startswith("mailto:"):
                 return match[0]
             path = posixpath.normpath(posixpath.join(folder, path))
             language = "zh" if "/zh/" in path else "en"
-            plain = path.replace("/zh/", "/").replace(".zh.md", ".md")
+            plain = path.replace("/zh/", "/").replace(".zh.md", ".md").replace(f"{_CLASS}/", "docs/")
             stem = plain.rpartition(".")[0]
             if stem.removeprefix("docs/") in self.guides():
                 language = self.language
-            if self.is_page(stem):
-                start = posixpath.dirname(name)
+            if path.endswith((".md", ".ipynb")) and self.is_page(stem):
                 if language != self.language:
                     address = posixpath.relpath(f"../{language}/{stem}.html", start)
                     return f'<a class="reference external" href="{address}">{label}</a>'
@@ -221,11 +226,11 @@ class Site:
     def guides(self) -> dict[str, Path]:
         """Return the guides that there are in this language, each with its file."""
         ending = ".md" if self.language == "en" else f".{self.language}.md"
-        files = {name: self.root / "docs" / f"{name}{ending}" for name in GUIDES}
+        files = {name: self.root / folder / f"{name}{ending}" for name, folder in GUIDES.items()}
         return {name: file for name, file in files.items() if file.is_file()}
 
     def guide(self, name: str) -> str:
-        """Return a guide of docs/ as the source of its page."""
+        """Return a guide as the source of its page."""
         text = _OTHER_EDITION.sub("", self.guides()[name].read_text("utf-8"), count=1)
         return self.linked(text, f"docs/{name}")
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -11,16 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starter.environment import ROOT, Environment, child_variables
 
-_BROWSERS = (
-    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "C:/Program Files/Google/Chrome/Application/chrome.exe",
-)
-WITHOUT_BROWSER = (
-    "no Chromium was found. Debian, Ubuntu: apt install chromium. macOS: brew install --cask chromium. "
-    "Elsewhere set CHROME to the program's path."
-)
 STATIC = (
     ("lint", ("-m", "ruff", "check", "--no-cache", ".")),
     ("format", ("-m", "ruff", "format", "--no-cache", "--check", ".")),
@@ -36,16 +25,11 @@ TRANSLATED = (
 NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
 
-def find_chromium() -> str | None:
-    """Return the path of a Chromium or Chrome, from the variable CHROME or the usual places."""
-    chrome = os.environ.get("CHROME")
-    return next(filter(None, map(shutil.which, [chrome] if chrome else _BROWSERS)), None)
-
-
 def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
     """Return pytest's arguments; the user's options come last, and paths in them replace the default ones."""
     paths = ["tests", "src", "packages", "starter"]
-    arguments = ["-m", "pytest", "--instafail", *(["--color=yes"] if sys.stdout.isatty() else [])]
+    arguments = ["-m", "pytest", "--instafail", "--durations=15"]
+    arguments += ["--color=yes"] if sys.stdout.isatty() else []
     if fast:
         arguments += ["-m", "not slow and not browser"]
     else:
@@ -86,6 +70,4 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
         print(f"{name:<10} {result:<7} {seconds:>7.1f}")
     if fast:
         print("Left out by --fast: slow tests, browser tests, notebooks. Everything: course.py test")
-    elif find_chromium() is None:
-        print(f"Skipped: the browser tests, as {WITHOUT_BROWSER}")
     return int(any(row[1] != "ok" for row in rows))

@@ -38,7 +38,7 @@ _DEFAULTS = {
     "ServerApp.jpserver_extensions": repr(dict.fromkeys(_NBGRADER, False)),
     # Other users of this machine could listen on loopback, and a kernel without encryption warns of that.
     "KernelManager.transport_encryption": "auto",
-    "ServerApp.contents_manager_class": "starter.contents.CourseContents",
+    "ServerApp.contents_manager_class": "onnxlab.course.contents.CourseContents",
     "ServerApp.answer_yes": "True",  # one Ctrl+C ends it
     "Application.log_level": "ERROR",
 }

@@ -17,9 +17,9 @@ from starter.environment import ROOT, Environment, child_variables
 
 SETS = {
     "course": ("requirements.txt",),
-    "classroom": ("requirements.txt", "requirements-classroom.txt"),
-    "test": ("requirements.txt", "requirements-classroom.txt", "requirements-test.txt"),
-    "site": ("requirements-site.txt",),
+    "classroom": ("requirements.txt", "requirements/class.txt"),
+    "test": ("requirements.txt", "requirements/class.txt", "requirements/test.txt"),
+    "site": ("requirements/site.txt",),
 }
 """The requirements files for each command: the last one is installed, and includes the others."""
 

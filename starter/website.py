@@ -18,7 +18,7 @@ FOLDER = ROOT / "artifacts" / "site"
 STAMP = FOLDER.with_name("site-sources.txt")
 """The digest of the sources that the site in FOLDER was built from."""
 
-SOURCES = ("site", "notebooks", "labs", "docs", "src", "tools/author", "pyproject.toml")
+SOURCES = ("site", "notebooks", "labs", "docs", "packages/onnxlab-class/docs", "src", "pyproject.toml")
 """What the site is built from, below the repository."""
 
 

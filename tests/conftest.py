@@ -1,28 +1,23 @@
 """How the tests are shared out among the cores, and what many of them share."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
 import pytest
-from filelock import FileLock
 from xdist.scheduler import LoadScopeScheduling
 
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
 # keep one worker busy long after the others have ended. The web site is built once.
-ALONE = ("tests/browser/", "tests/labs/test_contract.py", "tests/hostile/")
-TOGETHER = ("tests/browser/test_site.py", "tests/browser/test_hub.py", "tests/browser/test_room.py")
+ALONE = ("/browser/", "tests/labs/test_contract.py", "tests/hostile/")
+TOGETHER = ("/browser/test_site.py", "/browser/test_hub.py", "/browser/test_room.py")
 
 
 class ByNotebook(LoadScopeScheduling):
     """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
 
     def _split_scope(self, nodeid: str) -> str:
-        alone = nodeid.startswith(ALONE) and not nodeid.startswith(TOGETHER)
+        alone = any(name in nodeid for name in ALONE) and not any(name in nodeid for name in TOGETHER)
         return nodeid if alone else str(super()._split_scope(nodeid))
 
 
@@ -30,34 +25,6 @@ class ByNotebook(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
     """Take the place of --dist loadscope."""
     return ByNotebook(config, log) if config.getvalue("dist") == "loadscope" else None
-
-
-@pytest.fixture(scope="session")
-def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A class with all labs, the course "spring-2027". It is made once for all workers: copy it.
-
-    `onnxlab class init` makes it, without an activated environment; `init.json` beside it has the output.
-    """
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    folder = shared / "made" / "spring-2027"
-    folder.parent.mkdir(exist_ok=True)
-    with FileLock(shared / "made.lock"):
-        if not (folder.parent / "init.json").exists():  # is written last
-            command = [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)]
-            variables = os.environ | {"PATH": os.defpath}
-            done = subprocess.run(
-                command,
-                cwd=Path(__file__).parents[1],
-                env=variables,
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            (folder.parent / "init.json").write_text(json.dumps([done.stdout, done.stderr]))
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,10 @@ from onnxlab.cli import _parser
 from tools.author.__main__ import parser as author_parser
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "labs").glob("*.md")])
+CLASS_GUIDES = ROOT / "packages/onnxlab-class/docs"
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("labs/*.md"), *CLASS_GUIDES.glob("*.md")]
+)
 CHAPTERS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 every_document = pytest.mark.parametrize(
     "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
@@ -53,7 +56,7 @@ def inline(document: Path) -> list[str]:
 @pytest.mark.release
 @pytest.mark.parametrize("name", ["grading", "instructor"])
 def test_the_chinese_guide_has_the_commands_code_and_tables_of_the_english_one(name):
-    english, chinese = (ROOT / "docs" / f"{name}{edition}.md" for edition in ("", ".zh"))
+    english, chinese = (CLASS_GUIDES / f"{name}{edition}.md" for edition in ("", ".zh"))
     texts = [document.read_text(encoding="utf-8") for document in (english, chinese)]
     blocks = [[block for block in FENCE.findall(text) if not PRINTED.search(block)] for text in texts]
     assert blocks[0] == blocks[1]
@@ -66,9 +69,9 @@ def test_the_chinese_guide_has_the_commands_code_and_tables_of_the_english_one(n
     assert f"({chinese.name})" in texts[0]
 
 
-@pytest.mark.parametrize("document", ["docs/grading.zh.md", "docs/instructor.zh.md"])
+@pytest.mark.parametrize("document", ["grading.zh.md", "instructor.zh.md"])
 def test_a_link_to_a_section_of_a_chinese_guide_leads_to_one(document):
-    path = ROOT / document
+    path = CLASS_GUIDES / document
     for file, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
         headings = re.findall(
             r"^#+ (.+)$", (path.parent / (file or path.name)).read_text("utf-8"), re.MULTILINE

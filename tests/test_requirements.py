@@ -13,7 +13,8 @@ from tools.author.pins import parse_pins
 
 ROOT = Path(__file__).parents[1]
 COURSE, CLASSROOM, TEST = (
-    (ROOT / f"requirements{name}.txt").read_text() for name in ("", "-classroom", "-test")
+    (ROOT / file).read_text()
+    for file in ("requirements.txt", "requirements/class.txt", "requirements/test.txt")
 )
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CLASS = tomllib.loads((ROOT / "packages" / "onnxlab-class" / "pyproject.toml").read_text())["project"]

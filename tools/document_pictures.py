@@ -22,9 +22,9 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
-from starter.checks import find_chromium
 from starter.website import page_server
-from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
+from tests.support.chromium import ARGUMENTS, find_chromium
+from tests.support.jupyterlab import JupyterServer, jupyter_server
 from tests.support.notebook_page import PATIENCE
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"

@@ -5,7 +5,7 @@ Each draws a graph and works through two labs: some solve everything, some the f
 Between the labs all processes of the class are killed, and it is served again. In the end the labs are
 collected and graded: every mark has to be the one that the learner's notebook is worth.
 
-    python -m measurements.benchmarks.classroom [--learners 20] [--all 40] [--write]
+    PYTHONPATH=packages/onnxlab-class/tests python -m measurements.benchmarks.classroom [--learners 20] [--all 40] [--write]
 
 As root only (all learners are users of their own then, and only root may read what memory others share), on a
 machine that does nothing else.
@@ -26,9 +26,9 @@ from pathlib import Path
 
 import psutil
 
+from class_support.hub import Hub, Seat, finish, hub
 from measurements.benchmarks import report
 from onnxlab.kit.exercise import lab as lab_record
-from tests.support.hub import Hub, Seat, finish, hub
 from tests.support.labs import solved
 
 LABS = ("lab03_trace_breakers", "lab04_asinh")

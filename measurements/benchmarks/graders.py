@@ -73,6 +73,7 @@ def hand_in(folder: Path, lab: str, students: int, *, up_to: str = "") -> list[P
     ids = [cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in book["cells"]]
     book["cells"] = book["cells"][: ids.index(up_to) + 1] if up_to else book["cells"]
     text, paths = json.dumps(book), []
+    (folder / "nbgrader_config.py").touch()  # it tells a course's folder from a folder of students
     for number in range(students):
         path = folder / "submitted" / f"student{number:04}" / lab / f"{lab}.ipynb"
         path.parent.mkdir(parents=True)

@@ -31,8 +31,8 @@ from onnx import TensorProto, helper
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from measurements.benchmarks import report
-from starter.checks import find_chromium
-from tests.support.jupyterlab import ARGUMENTS, JupyterServer, free_port, jupyter_server
+from tests.support.chromium import ARGUMENTS, find_chromium
+from tests.support.jupyterlab import JupyterServer, free_port, jupyter_server
 from tests.support.notebook_page import PATIENCE, Notebook
 
 CELLS = {

@@ -29,7 +29,8 @@ const partsOf = (text, { cleaning, beginning }) => {
   for (const [source, instead] of cleaning) text = text.replace(new RegExp(source, 'gm'), instead);
   const begins = [...text.matchAll(new RegExp(`^[ \\t]*(?=${beginning})`, 'gm'))].map((match) => match.index);
   const pieces = [0, ...begins].map((begin, i) => text.slice(begin, begins[i]));
-  return [...pieces.reverse(), text, text.replace(/\n/g, '')].map((part) => ({ text: part.replace(/[ \t\n\r\f\v\xa0]+/g, ' ').replace(/^ | $/g, '') }));
+  const parts = [...pieces.reverse(), text, text.replace(/\n/g, '')].map((part) => part.replace(/[ \t\n\r\f\v\xa0]+/g, ' ').replace(/^ | $/g, ''));
+  return [...new Set(parts)].map((part) => ({ text: part }));
 };
 
 const framesOf = (part, { stages }) => {

@@ -38,9 +38,13 @@ from onnxlab.notebook.predict.prediction import ask_again as ask_again
 from onnxlab.notebook.predict.prediction import predict as predict
 from onnxlab.notebook.predict.prediction import predict_grid as predict_grid
 from onnxlab.notebook.slider import slider as slider
-from onnxlab.notebook.tables import table as table
 from onnxlab.notebook.why import why as why
+from onnxlab.runtime.comparison import ComparedOutput as ComparedOutput
+from onnxlab.runtime.comparison import Comparison as Comparison
+from onnxlab.runtime.comparison import compare_outputs as compare_outputs
+from onnxlab.runtime.export_check import check_export as check_export
 from onnxlab.runtime.parity import compare as compare
 from onnxlab.runtime.parity import run as run
+from onnxlab.tables import table as table
 
 __version__: str

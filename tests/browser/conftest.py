@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: one JupyterLab and one Chromium for all.
+"""Fixtures of the browser tests: one JupyterLab for all.
 
 To load JupyterLab takes a processor eight seconds: a test has a `page` of its own where it opens a notebook
 or needs a fresh one, and otherwise fills the cells of `scratch`. With both, a test fails if the page asks
@@ -10,22 +10,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from onnxlab.course.fresh import METADATA
-from starter.checks import WITHOUT_BROWSER, find_chromium
-from tests.support.jupyterlab import ARGUMENTS, JupyterServer, jupyter_server
-from tests.support.notebook_page import HIGH, KERNEL, PATIENCE, Notebook, WatchedPage
+from tests.support.jupyterlab import JupyterServer, jupyter_server
+from tests.support.notebook_page import HIGH, KERNEL, Notebook, WatchedPage
 
-expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
 OUTCOME = pytest.StashKey[pytest.TestReport]()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is a browser test, and all of it shares one server and one browser."""
-    for item in items:
-        if item.path.parent.name == "browser":
-            item.add_marker(pytest.mark.browser)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,18 +33,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[
     """A JupyterLab that course.py started; skipped with `browser`, so that none is started in vain."""
     with jupyter_server(tmp_path_factory.mktemp("lab")) as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
-    path = find_chromium()
-    if path is None:
-        pytest.skip(WITHOUT_BROWSER)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

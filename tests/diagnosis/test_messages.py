@@ -11,16 +11,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import quickjs
 import torch
 
 from onnxlab.cli import main
-from onnxlab.diagnosis.messages import answers, explain, read, script_data, stages
+from onnxlab.diagnosis.messages import answers, explain, read, stages
 from onnxlab.patients.ward import patients
+from tests.support.page_answers import require_same
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
-WHY_JS = ROOT / "site" / "page" / "why.js"
 
 THREADS = [
     tuple(line.split("\t"))
@@ -30,7 +29,11 @@ THREADS = [
 
 PUBLIC = json.loads(Path(__file__).with_name("public_messages.json").read_text("utf-8"))
 """Messages that people posted, with their source and what a right answer names, as regular expressions;
-"written" ones are of other things. Before any was answered, 57 of 76 were right, 15 unknown, 4 wrong."""
+"written" ones are of other things. Before any was answered, of the first 76 57 were right, 15 unknown,
+4 wrong; of the next 81 (and 8 written) 60 were right, 10 unknown, 11 wrong."""
+
+GIVEN = json.loads(Path(__file__).with_name("given_messages.json").read_text("utf-8"))
+"""More of them, and messages that were captured by running a fault."""
 
 RUN = "Non-zero status code returned while running {} node. Name:'/n' Status Message: {}"
 GAP = re.compile(r"\{(\w+)(?::(\w+))?\}|\.\.\.|<([^<>|]*)(?:\|[^<>|]*)+>")
@@ -68,10 +71,11 @@ def verdict(row: dict[str, str | list[str]]) -> str:
 
 
 def test_messages_of_other_people_are_answered_rightly_or_not_at_all():
-    verdicts = [(verdict(row), row["message"]) for row in PUBLIC]
+    rows = [*PUBLIC, *GIVEN]
+    verdicts = [(verdict(row), row["message"]) for row in rows]
     assert [message for one, message in verdicts if one == "wrong"] == []
-    assert sum(one == "right" for one, _ in verdicts) >= 0.9 * len(PUBLIC)
-    assert [row["message"] for row in PUBLIC if row["source"] == "written" and explain(row["message"])] == []
+    assert sum(one == "right" for one, _ in verdicts) >= 0.9 * len(rows)
+    assert [row["message"] for row in rows if row["source"] == "written" and explain(row["message"])] == []
 
 
 @pytest.mark.parametrize(
@@ -242,32 +246,19 @@ def test_each_wording_finds_its_own_kind_first_and_fills_its_answer():
 
 
 def test_the_page_and_python_give_the_same_answers():
-    """The page's script, in a JavaScript engine, for every message of these tests and one of each kind."""
-    script = quickjs.Context()
-    script.eval(f"globalThis.onnxlabData = {{'messages.js': {json.dumps(script_data())}}};")
-    script.eval(WHY_JS.read_text("utf-8"))
-    texts = [
+    """For every message of these tests and every wording; the cures ask both for what is raised there."""
+    for text in (
         *(text for _, _, text in THREADS),
-        *(example(kind.texts[-1]) for kind in answers() if kind.texts),
-        *(RUN.format(kind.operators[0], "words") for kind in answers() if kind.operators),
+        *(example(text) for kind in answers() for text in kind.texts),
+        *(RUN.format(operator, "words") for kind in answers() for operator in kind.operators),
         *(example(frame) for stage in stages().values() for frame in stage.frames),
         *SURROUNDED,
-        *(row["message"] for row in PUBLIC),
+        *(row["message"] for row in [*PUBLIC, *GIVEN]),
         'File "C:\\py\\site-packages\\onnx_ir\\_core.py", line 9, in f\n    g()\nValueError: no',
         "the cat sat on the mat",
         "",
-    ]
-    for text in texts:
-        script.eval(f"onnxlabWhy({json.dumps(text)}).then((r) => {{ result = [r, r.stage?.name ?? '']; }});")
-        while script.execute_pending_job():
-            pass
-        page, stage = json.loads(script.eval("JSON.stringify(result)"))
-        known = explain(text)
-        assert [(a["name"], a["certainty"], a["cause"], a["cure"], a["title"], a["page"]) for a in page] == [
-            (a.name, a.certainty, a.cause, a.cure, a.title, f"errors/{a.name}.html") for a in known
-        ]
-        read_stage = read(text).stage
-        assert stage == (read_stage.name if read_stage else "")
+    ):
+        require_same(text)
 
 
 def test_an_answer_is_short():
@@ -349,10 +340,10 @@ def test_the_command_answers_an_argument_and_a_pipe(capsys, monkeypatch, text, c
     assert capsys.readouterr().out == shown
 
 
-def test_the_command_imports_neither_torch_nor_onnx():
+def test_the_command_imports_nothing_heavy():
     program = (
         "import sys; from onnxlab.cli import main; main(['why', 'Invalid output name: y']);"
-        "print([name for name in ('torch', 'onnx', 'numpy', 'IPython') if name in sys.modules])"
+        "print([name for name in ('torch', 'onnx', 'numpy', 'IPython', 'nbformat') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")

@@ -130,6 +130,12 @@ STRUCTURE = [
     ),
     (structure.unread_inputs, with_input("spare"), with_input(""), "spare"),
     (
+        structure.unread_inputs,
+        text("g (float[n] x, float[n] z) => (float[n] y) { y = Relu(x) }"),
+        text("g (float[n] x, float[n] z) => (float[n] y, float[n] z) { y = Relu(x) }"),  # read by the caller
+        "input z",
+    ),
+    (
         structure.passed_through,
         text("g (float[n] x) => (float[n] y) { y = Identity(x) }"),
         text(RELU),

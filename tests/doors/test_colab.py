@@ -11,9 +11,9 @@ from packaging.requirements import Requirement
 
 from onnxlab.course import colab
 from onnxlab.course.colab import lacking, outdated
+from onnxlab.course.colab_edition import colab_edition
 from onnxlab.machine import pinned_versions
 from tests.support.torch_wheel import make_torch
-from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,9 +17,9 @@ from urllib.parse import unquote, urljoin
 import nbformat
 import pytest
 
+from onnxlab.course.colab_edition import colab_edition
 from onnxlab.course.learner_folder import bring_up_to_date, course_files
 from tests.test_documents import unknown
-from tools.author.colab_edition import colab_edition
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^()\s]+)\)")

@@ -1,8 +1,60 @@
 """Failures as data: causes, message and stage."""
 
-import pytest
+from pkgutil import resolve_name
 
-from onnxlab.exporters.export import Stage, failure
+import pytest
+import torch
+
+from onnxlab.exporters.export import _STAGE_OF_FUNCTION, Exporter, Stage, export, failure
+
+SCRIPT = "torch.onnx._internal.torchscript_exporter"
+EXPORT = "torch.onnx._internal.exporter"
+STAGES = [
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.utils:_pre_trace_quant_model", Stage.CAPTURE),
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.utils:_create_jit_graph", Stage.CAPTURE),
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.utils:_get_example_outputs", Stage.CAPTURE),
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.utils:_model_to_graph", Stage.TRANSLATE),
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.onnx_proto_utils:_add_onnxscript_fn", Stage.SERIALISE),
+    (Exporter.TORCHSCRIPT, f"{SCRIPT}.onnx_proto_utils:_export_file", Stage.SERIALISE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._core:_prepare_exported_program_for_export", Stage.DECOMPOSE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._core:_exported_program_to_onnx_program", Stage.TRANSLATE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._core:onnxscript_apis.convert_version", Stage.TRANSLATE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._onnx_program:ONNXProgram.optimize", Stage.TRANSLATE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._ir_passes:rename_inputs", Stage.TRANSLATE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._ir_passes:rename_outputs", Stage.TRANSLATE),
+    (Exporter.TORCH_EXPORT, f"{EXPORT}._onnx_program:ONNXProgram.save", Stage.SERIALISE),
+]
+"""Where each function of the table is that the exporter calls, and the stage at which a fault in it is."""
+
+
+def test_every_function_of_the_table_is_tried():
+    names = [place.replace(":", ".").rpartition(".")[2] for _, place, _ in STAGES]
+    assert names == list(_STAGE_OF_FUNCTION)
+
+
+@pytest.mark.usefixtures("remembered_translations")
+@pytest.mark.parametrize(("exporter", "place", "stage"), STAGES, ids=[place for _, place, _ in STAGES])
+def test_a_fault_in_a_function_of_an_exporter_is_at_its_stage_and_without_its_row_at_another(
+    exporter, place, stage, monkeypatch
+):
+    module, _, path = place.partition(":")
+    *owner, name = path.split(".")
+    holder = resolve_name(module)
+    for part in owner:
+        holder = getattr(holder, part)
+    namespace = {"__name__": module}
+    exec(f"def {name}(*args, **kwargs):\n    raise OSError('here')", namespace)
+    monkeypatch.setattr(holder, name, namespace[name])
+    model = torch.jit.script(torch.nn.ReLU()) if "example" in name else torch.nn.ReLU()
+
+    def failed() -> Stage:
+        result = export(model, torch.ones(2), exporter, input_names=["x"], output_names=["y"], run=False)
+        assert "here" in f"{result.failure.message}{result.failure.causes}"
+        return result.failure.stage
+
+    assert failed() is stage
+    monkeypatch.delitem(_STAGE_OF_FUNCTION, name)
+    assert failed() is not stage
 
 
 def raised(function):

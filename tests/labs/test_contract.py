@@ -1,6 +1,7 @@
 """The contract of every exercise: right answers pass, wrong ones fail with a message of their own."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -23,7 +24,10 @@ pytestmark = pytest.mark.slow  # some hundred exports
 CONTRACTS = contracts()
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
-RIGHT = [(name, number) for name, contract in CONTRACTS.items() for number in range(len(contract.right))]
+# The first right answer is the solution: it is judged with several seeds, and checked in its notebook.
+RIGHT = [(name, number) for name, contract in CONTRACTS.items() for number in range(1, len(contract.right))]
+# What an answer may return by mistake: nothing, and one of three other kinds.
+ODD = [(name, kind) for number, name in enumerate(CONTRACTS) for kind in (None, (3, "text", ...)[number % 3])]
 WRONG = [
     pytest.param(name, answer, id=f"{name}: {answer.name}")
     for name, contract in CONTRACTS.items()
@@ -47,50 +51,24 @@ WITHOUT_CASE = {
     ("dynamic-resize", "a module"): "it is refused before anything is tried",
 }
 
-# The model that is shown can be handed in.
-EXPECTED_CAN_REPLACE = (
-    "loop-count-as-input",
-    "branch-on-data",
-    "batch-safe",
-    "untangle",
-    "static-on-purpose",
-    "asinh-symbolic",
-    "asinh-translation",
-    "rshift-symbolic",
-    "uint8-shift-translation",
-    "dynamic-resize",
-    "resize-translation",
-    "one-pixel-safe",
-    "max-unpool-symbolic",
-    "fold-batchnorm",
-    "cut-between",
-    "lower-for",
-    "one-file",
-    "to-opset-12",
-    "equalise",
-    "halve",
-    "let-it-fuse",
-    "cached-decoder",
-    "export-step",
-    "append-to-cache",
-    "letterbox",
-    "best-candidates",
-    "suppress",
-    "clip-fault",
-    "heading-fault",
-    "activation-fault",
-    "scale-fault",
-    "louder-fault",
-    "quantise-to-8-bits",
-    "convert-to-float16",
-    "store-in-4-bits",
-    "carried-state",
-    "last-state",
-    "log-mel",
-)
+# No model is handed in: a list, names, a function. Everywhere else the right model that is shown can be.
+WITHOUT_MODEL = {
+    "dynamic-axes-for",
+    "missing-rules",
+    "safely-registered",
+    "uses-bitshift",
+    "find-wrong-shift",
+    "scales-input",
+    "to-global-indices",
+    "first-divergence",
+    "pipeline-reader",
+    "compare-fairly",
+    "container-options",
+}
 BROKEN = parser.parse_graph("broken (float[n] x) => (float[n] y) { y = Nothing (x) }")
 
 
+@cache  # of one exercise the wrong answers are shown a few right models
 def require_loads(model: bytes | None) -> None:
     assert model is not None
     onnx.checker.check_model(model, full_check=True)
@@ -157,33 +135,25 @@ def test_right_answer_passes_with_any_test_inputs(name, tmp_path, request):
 
 
 @pytest.mark.parametrize(("name", "answer"), WRONG)
-def test_wrong_answer_fails_with_its_message(name, answer: WrongAnswer):
+def test_wrong_answer_fails_with_its_message(name, answer: WrongAnswer, request):
     outcome = attempt(name, answer.functions)
     assert outcome.status is answer.status, report(outcome)
     assert answer.says in report(outcome)
     assert outcome.points == 0
-    if (
-        name,
-        answer.name,
-    ) not in WITHOUT_CASE and "SIG" not in answer.says:  # of a process that died nothing is left
+    # Of a process that died nothing is left.
+    if (name, answer.name) not in WITHOUT_CASE and "SIG" not in answer.says:
         assert outcome.failing_case, report(outcome)
         if answer.status is Status.ERROR:
             assert f"This happened for {outcome.failing_case.name}." in outcome.message
     for finding in outcome.findings:
         if finding.evidence and (name, finding.title) not in NONE_EXPECTED:
             require_loads(finding.evidence.expected)
+    if request.config.getoption("--all"):  # a missing translation is a matter of a release
+        chinese = speech("zh")
+        assert [text for text in course_texts(outcome) if not CHINESE.search(chinese(text))] == []
 
 
-@pytest.mark.release
-@pytest.mark.parametrize(("name", "answer"), WRONG)
-def test_what_a_wrong_answer_is_told_has_its_chinese(name, answer: WrongAnswer):
-    chinese = speech("zh")
-    assert [
-        text for text in course_texts(attempt(name, answer.functions)) if not CHINESE.search(chinese(text))
-    ] == []
-
-
-@pytest.mark.parametrize("name", EXPECTED_CAN_REPLACE)
+@pytest.mark.parametrize("name", [name for name in CONTRACTS if name not in WITHOUT_MODEL])
 def test_expected_model_is_a_right_answer(name, tmp_path):
     record, work = produced(name, tmp_path)
     files = sorted(tmp_path.glob("*.onnx"))
@@ -200,7 +170,7 @@ def test_expected_model_is_a_right_answer(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_untouched_answer_is_not_attempted(name):
+def test_untouched_answer_is_not_attempted(name, tmp_path):
     _, record = exercise(name)
 
     def untouched(*arguments, **options):
@@ -218,11 +188,10 @@ def test_untouched_answer_is_not_attempted(name):
             raise NotImplementedError
 
     stubs = {name: Untouched if name[0].isupper() else untouched for name in record.answers}
-    assert check(record, stubs).status is Status.NOT_ATTEMPTED
+    assert produce(record, stubs, Work(tmp_path)).status is Status.NOT_ATTEMPTED
 
 
-@pytest.mark.parametrize("name", CONTRACTS)
-@pytest.mark.parametrize("value", [None, 3, "text", ...], ids=repr)
+@pytest.mark.parametrize(("name", "value"), ODD)
 def test_answer_of_any_kind_is_rated(name, value):
     _, record = exercise(name)
     outcome = check(record, dict.fromkeys(record.answers, lambda *_, **__: value))

@@ -177,7 +177,7 @@ _FRESH = """
 import os, sys, time
 from dataclasses import replace
 import torch
-from onnxlab.exporters.export import Exporter
+from onnxlab.exporters.export import _COLLECTED, Exporter
 from onnxlab.kit.checking import check
 from onnxlab.kit.exercise import Judges, exercise
 from onnxlab.kit.exporting import exported
@@ -187,12 +187,14 @@ def threads():
     return len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
 
 def produce(answers, work, random):
-    before = set(sys.modules)
+    before, collected = set(sys.modules), set(_COLLECTED)
     exported(work, "relu", torch.nn.ReLU(), torch.ones(2), Exporter.TORCH_EXPORT)
     work.write_json("imported", sorted(set(sys.modules) - before))
+    work.write_json("collected", len(_COLLECTED.keys() - collected))
 
 def judge(work, random):
     assert len(work.json("imported")) < 5, work.json("imported")
+    assert work.json("collected") == 0, "the exporter's translations were collected again"
 
 symbolic, translation = exercise("asinh-symbolic")[1], exercise("asinh-translation")[1]
 load_exporter(symbolic)

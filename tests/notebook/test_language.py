@@ -12,8 +12,8 @@ from onnxlab.kit.exercise import labs
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.message import GAP, Message, fill, from_json, with_templates
 from onnxlab.notebook.predict.prediction import Prediction
-from onnxlab.notebook.tables import table
 from onnxlab.plain_text import aligned
+from onnxlab.tables import table
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 SPEECH = Speech(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from onnxlab.diagnosis.messages import explain
 from onnxlab.notebook.clinic import clinic, patient
 from onnxlab.patients.large import RepeatedGain, TiedWeights
 from onnxlab.patients.patient import STAGES, outcome
@@ -54,6 +55,7 @@ def test_a_patient_is_ill_and_its_repair_is_right(name):
     ill, repaired = outcome(one), outcome(one, one.repaired())
     assert not ill.right
     assert SEEN[name] in ill.text
+    assert {answer.patient for answer in explain(ill.text)} <= {name, ""}  # a kind leads to its own patient
     assert repaired.right, repaired.text
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from starter import checks, commands
 from starter.environment import Environment
+from tests.support import chromium
 
 HERE = Environment(Path(sys.prefix), Path(sys.executable), managed=False)
 GOOD = ("good", ("-c", "print('all fine')"))
@@ -34,15 +35,6 @@ def test_all_of_it_passing_is_exit_code_zero(monkeypatch, capfd):
     assert checks.run_checks(HERE, [], fast=True) == 0
 
 
-def test_a_missing_browser_is_named_with_the_way_to_get_one(monkeypatch, capfd):
-    monkeypatch.setattr(checks, "STATIC", (GOOD,))
-    monkeypatch.setattr(checks, "NOTEBOOKS", GOOD)
-    let_pytest_print(monkeypatch, "3 passed")
-    monkeypatch.setattr(checks, "find_chromium", lambda: None)
-    checks.run_checks(HERE, [], fast=False)
-    assert "apt install chromium" in capfd.readouterr().out
-
-
 def test_fast_leaves_out_notebooks_browser_and_slow_tests():
     arguments = checks.pytest_arguments([], fast=True)
     assert "not slow and not browser" in arguments
@@ -65,9 +57,9 @@ def test_a_named_path_is_run_in_place_of_all(path):
 
 def test_chromium_may_be_named_by_a_variable(monkeypatch, tmp_path):
     monkeypatch.setenv("CHROME", sys.executable)
-    assert checks.find_chromium() == sys.executable
+    assert chromium.find_chromium() == sys.executable
     monkeypatch.setenv("CHROME", str(tmp_path / "nothing"))
-    assert checks.find_chromium() is None
+    assert chromium.find_chromium() is None
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"], ["start", "--help"], ["test", "--help"]])

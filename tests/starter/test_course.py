@@ -69,3 +69,16 @@ def test_a_class_without_a_folder_is_told_so(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
     assert "no folder is named" in done.stderr
+
+
+def test_the_start_imports_the_standard_library_and_the_clones_languages_only():
+    root = Path(course.__file__).parent
+    modules = [f"starter.{path.stem}" for path in (root / "starter").glob("[a-z]*.py")]
+    code = f"import sys\nsys.path.insert(0, {str(root)!r})\nimport {', '.join(modules)}\nprint(*sys.modules)"
+    # No site-packages, no folder, no variables.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    foreign = {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+    language = {"onnxlab", "onnxlab.errors", "onnxlab.isolation", "onnxlab.language"}
+    assert foreign == {"__main__", "starter", *modules, *language}

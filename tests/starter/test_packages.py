@@ -22,9 +22,12 @@ def environment(tmp_path, monkeypatch):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("version = 3.11")
     pins = ""
-    for name, pin in (("", "torch==2.13.0"), ("-classroom", "jupyterhub==6.1.1"), ("-test", "pytest==9.2.0")):
+    (tmp_path / "requirements").mkdir()
+    for file, pin in zip(
+        packages.SETS["test"], ("torch==2.13.0", "jupyterhub==6.1.1", "pytest==9.2.0"), strict=True
+    ):
         pins += f"{pin}\n"
-        (tmp_path / f"requirements{name}.txt").write_text(f"-e .\n{pins}")
+        (tmp_path / file).write_text(f"-e .\n{pins}")
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     for module in ("packages", "environment"):
         monkeypatch.setattr(f"starter.{module}.ROOT", tmp_path)
@@ -61,7 +64,7 @@ def test_a_larger_set_covers_the_smaller_ones(environment, pip_calls):
     assert packages.install(environment, "course") == "nothing to install"
     assert packages.install(environment, "test") == "installed"
     assert packages.install(environment, "classroom") == "nothing to install"
-    assert pip_calls == [["-r", f"requirements{name}.txt"] for name in ("", "-classroom", "-test")]
+    assert pip_calls == [["-r", file] for file in packages.SETS["test"]]
 
 
 def test_an_interrupted_install_is_not_trusted_nor_is_what_was_there_before(

@@ -4,6 +4,7 @@ import ast
 import builtins
 import re
 import symtable
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,9 @@ def read_chapter(path: Path) -> Chapter:
     answers = _answers(cells)
     binder: dict[str, str] = {}  # for each global name, the kind of cell that bound it last, or "import"
     heading = ""
+    sections: dict[str, set[str]] = defaultdict(
+        set
+    )  # what the shown cells of a recipe bind is copied with it
     for cell in cells:
         if cell.cell_type != "code":
             heading = [heading, *HEADING.findall(cell.source)][-1]
@@ -97,8 +101,9 @@ def read_chapter(path: Path) -> Chapter:
         unbound = [name for name in sorted(read) if binder.get(name, "folded") == "folded"]
         chapter.borrowed += [f"{cell.id}: {name}" for name in unbound]
         if RECIPE.search(heading):
-            imports = {name for name, kind in binder.items() if kind == "import"}
-            chapter.recipe = _recipe(cell.source, imports) or chapter.recipe
+            copied = {name for name, kind in binder.items() if kind == "import"} | sections[heading]
+            chapter.recipe = _recipe(cell.source, copied) or chapter.recipe
+            sections[heading] |= bound
     return chapter
 
 
@@ -142,7 +147,7 @@ def _answers(cells: list[Any]) -> dict[str, str]:
     return answers
 
 
-def _recipe(source: str, imports: set[str]) -> Recipe | None:
+def _recipe(source: str, copied: set[str]) -> Recipe | None:
     """The first function of a cell, with the names that its functions read from other cells."""
     tables = symtable.symtable(source, "<cell>", "exec").get_children()
     functions = [table.get_name() for table in tables if table.get_type() == "function"]
@@ -151,5 +156,5 @@ def _recipe(source: str, imports: set[str]) -> Recipe | None:
     scopes = [scope for table in tables for scope in _scopes(table)]
     read = {symbol.get_name() for scope in scopes for symbol in scope.get_symbols() if symbol.is_global()}
     return Recipe(
-        functions[0], tuple(sorted(read - PREDEFINED - imports - {table.get_name() for table in tables}))
+        functions[0], tuple(sorted(read - PREDEFINED - copied - {table.get_name() for table in tables}))
     )

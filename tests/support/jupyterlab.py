@@ -22,16 +22,6 @@ from playwright.sync_api import Page
 from tests.support.notebook_page import HIGH, PATIENCE, Notebook
 
 ROOT = Path(__file__).parents[2]
-# Chromium in a container, and without the services it would otherwise look for.
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @dataclass(frozen=True)

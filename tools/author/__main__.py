@@ -37,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(command=_check)
 
-    pin = actions.add_parser("pin", help="compile requirements*.txt from the ranges in pyproject.toml")
+    pin = actions.add_parser(
+        "pin", help="compile requirements.txt and requirements/ from the ranges in pyproject.toml"
+    )
     pin.add_argument("packages", nargs="*", metavar="PACKAGE", help="move this one: name, or name==version")
     pin.set_defaults(command=_pin)
 
@@ -55,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
     sync = actions.add_parser("sync", help="make labs/ from solutions/")
     sync.add_argument("--check", action="store_true", help="change nothing; fail if something would change")
     sync.set_defaults(command=_sync)
+
+    ordinary = actions.add_parser(
+        "ordinary", help="write docs/ordinary.md: which recipe holds for which model"
+    )
+    ordinary.set_defaults(command=_ordinary)
 
     translate = actions.add_parser("translate", help="make the course in another language from translations/")
     translate.add_argument("--check", action="store_true", help="change nothing; fail on a file out of step")
@@ -109,6 +116,15 @@ def _try(options: argparse.Namespace) -> int:
     failed = list(failed_steps(Path.cwd(), options.name))
     print(f"Left: {', '.join(failed)}" if failed else "Nothing is left. Commit what git status shows.")
     return 1 if failed else 0
+
+
+def _ordinary(options: argparse.Namespace) -> int:
+    from tools.author.ordinary import page
+
+    path = Path.cwd() / "docs" / "ordinary.md"
+    path.write_text(page(Path.cwd()), encoding="utf-8")
+    print(f"written: {path.relative_to(Path.cwd())}")
+    return 0
 
 
 def _sync(options: argparse.Namespace) -> int:

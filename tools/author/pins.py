@@ -1,4 +1,4 @@
-"""Compiles the pins in requirements*.txt from both packages' ranges, with `uv pip compile --universal`.
+"""Compiles requirements.txt and requirements/ from both packages' ranges, with `uv pip compile --universal`.
 
 There is one version of a package for all Pythons and platforms, so that the course shows the same everywhere.
 uv's options stand in pyproject.toml, under `[tool.uv.pip]`.
@@ -13,13 +13,13 @@ from pathlib import Path
 from onnxlab.errors import OnnxLabError
 
 FILES = {
-    "requirements-test.txt": "-e .[backends,test]\n-e packages/onnxlab-class[classroom,cluster]",
-    "requirements-classroom.txt": "-e .\n-e packages/onnxlab-class[classroom]",
+    "requirements/test.txt": "-e .[backends,test]\n-e packages/onnxlab-class[classroom,cluster]",
+    "requirements/class.txt": "-e .\n-e packages/onnxlab-class[classroom]",
     "requirements.txt": "-e .",
 }
 """Each file, with the requirements that it is compiled from; the largest first."""
 
-SITE = "requirements-site.txt"
+SITE = "requirements/site.txt"
 """What the web site is built with: the dependency group `site`. The course itself is not installed for it."""
 
 

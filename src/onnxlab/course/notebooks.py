@@ -7,8 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.language import LANGUAGES
@@ -76,6 +74,8 @@ def read(path: Path) -> Notebook:
     Raises:
         NotebookUnreadable: The file is missing or is not a notebook.
     """
+    import nbformat  # here, since it takes longer than all of `onnxlab why`
+
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -99,6 +99,8 @@ def write(notebook: Notebook, path: Path) -> bool:
     Returns:
         Whether the file changed.
     """
+    import nbformat
+
     text = nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
     data = text.encode("utf-8")
     if path.exists() and path.read_bytes() == data:

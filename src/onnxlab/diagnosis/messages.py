@@ -352,7 +352,7 @@ def _parts(text: str) -> list[str]:
     ]
     pieces = [text[begin:end] for begin, end in zip([0, *begins], [*begins, None], strict=True)]
     parts = [*reversed(pieces), text, text.replace("\n", "")]
-    return [re.sub(r"[ \t\n\r\f\v\xa0]+", " ", part).strip(" ") for part in parts]
+    return list(dict.fromkeys(re.sub(r"[ \t\n\r\f\v\xa0]+", " ", part).strip(" ") for part in parts))
 
 
 def _frames(part: str) -> dict[str, tuple[dict[str, str], int]]:

@@ -378,7 +378,7 @@ def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -
 
 def require_input_read(model: onnx.ModelProto, name: str) -> None:
     """Require an input of this name from which an output is computed."""
-    makers, reads = edges(model)
+    makers, read = edges(model)
     visited: set[str] = set()
     queue = [value.name for value in model.graph.output]
     while queue:
@@ -387,7 +387,7 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
             continue
         visited.add(value)
         if value in makers:
-            queue += reads[makers[value].path]
+            queue += read[makers[value].path]
     names = [value.name for value in model.graph.input]
     if name not in names or name not in visited:
         reason = (

@@ -4,9 +4,9 @@ import torch
 
 from onnxlab.exporters.export import Export
 from onnxlab.language import tr
-from onnxlab.notebook.tables import Table, table
 from onnxlab.patients.patient import STAGES, Inputs, outcome
 from onnxlab.patients.ward import find_patient, patients
+from onnxlab.tables import Table, table
 
 
 def clinic() -> Table:

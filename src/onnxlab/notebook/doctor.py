@@ -3,7 +3,7 @@
 from onnxlab.diagnosis.examination import examine
 from onnxlab.language import tr
 from onnxlab.model.load import ModelLike
-from onnxlab.notebook.tables import Table, table
+from onnxlab.tables import Table, table
 
 
 def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> Table:

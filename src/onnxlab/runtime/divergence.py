@@ -81,7 +81,7 @@ def _problem(expected: Array, actual: Array) -> str:
 
 def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:
     """The maker of a value, and the nodes before it up to values that were compared (and agreed)."""
-    makers, reads = edges(load(model))
+    makers, read = edges(load(model))
     suspects: dict[str, GraphNode] = {}
     pending = [value]
     while pending:
@@ -89,7 +89,7 @@ def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tu
         if node is None or node.path in suspects:
             continue
         suspects[node.path] = node
-        pending += [name for name in reads[node.path] if name not in compared]
+        pending += [name for name in read[node.path] if name not in compared]
     return tuple(sorted(suspects.values(), key=lambda node: int(node.path)))
 
 

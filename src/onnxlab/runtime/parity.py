@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from onnxlab.message import Message
-from onnxlab.model.distance import Array, difference, largest_difference, magnitude
+from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.load import ModelLike
+from onnxlab.runtime.comparison import as_tensor, distances
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import arrays, feeds, open_session
 
@@ -141,18 +142,16 @@ def smallest_counterexample(
 
 def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
     return bool(pair.problems()) or any(
-        _wrong(ours, theirs, atol, rtol).any() for _, ours, theirs in pair.comparable()
+        _distances(ours, theirs, atol, rtol)[1].any() for _, ours, theirs in pair.comparable()
     )
 
 
-def _wrong(ours: Array, theirs: Array, atol: float, rtol: float) -> Array:
-    """Which elements differ by more than the tolerance."""
-    allowed: Array = np.full(ours.shape, atol)
-    if rtol and ours.dtype.kind in "fc":
-        sizes = magnitude(ours)
-        allowed += rtol * np.where(np.isfinite(sizes), sizes, 0.0)
-    wrong: Array = difference(ours, theirs) > allowed
-    return wrong
+def _distances(ours: Array, theirs: Array, atol: float = 0.0, rtol: float = 0.0) -> tuple[Array, Array]:
+    """How far the elements of two arrays are apart, and which differ by more than the tolerance."""
+    if ours.dtype.kind not in "fc":
+        rtol, atol = 0.0, atol if atol >= 1 else -1.0  # float64 cannot tell neighbouring large integers apart
+    apart, close = distances(as_tensor(ours), as_tensor(theirs), rtol, atol)
+    return apart.numpy(), ~close.numpy()
 
 
 def _size(pair: PairedRun) -> tuple[int, float]:
@@ -164,9 +163,9 @@ def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
     if problems := pair.problems():
         return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), "; ".join(problems))
     for number, ours, theirs in pair.comparable():
-        wrong = _wrong(ours, theirs, atol, rtol)
+        apart, wrong = _distances(ours, theirs, atol, rtol)
         if wrong.any():
-            index = _clearest(pair.inputs, wrong, difference(ours, theirs))
+            index = _clearest(pair.inputs, wrong, apart)
             mine, other = ours[index].item(), theirs[index].item()
             reason = Message(
                 "output {number} at {index}: torch {plain}, runtime {plain2}",
@@ -292,6 +291,6 @@ def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Par
 
 
 def _row(pair: PairedRun) -> ParityRow:
-    differences = (largest_difference(ours, theirs) for _, ours, theirs in pair.comparable())
+    differences = (float(_distances(a, b)[0].max(initial=0)) for _, a, b in pair.comparable())
     shapes = tuple(array.shape for array in pair.inputs)
     return ParityRow(shapes, max(differences, default=0.0), tuple(pair.problems()))

@@ -10,8 +10,6 @@ from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer, solution
 
 indices, unpool = partial(solution, "to-global-indices"), partial(solution, "max-unpool-symbolic")
-(to_global, to_channel), (whole_tensor,) = indices(), unpool()
-
 # --- to-global-indices
 
 
@@ -99,11 +97,6 @@ def at_most(pictures):
     return max_unpool_symbolic
 
 
-def three_channels_at_most(g, values, index, size):
-    c = channels_of(values)
-    return numbered_channels(g, values, index, size, list(range(c)) if c <= 3 else [0] * c)
-
-
 def axes_as_an_input(*, with_shape):
     """Return a rule with an Unsqueeze of a later opset. Without MaxUnpool's third input, torch 2.13 crashes."""
 
@@ -124,33 +117,26 @@ _SUM, _SHAPE = 'g.op("Add", index, begins)', 'g.op("Concat", nc, const(size), ax
 _CHANNELS = "values.type().varyingSizes()[1]"
 _OF_THE_EXPORT = f"const((torch.arange({_CHANNELS}).reshape(1, -1, 1, 1) * (height * width)).tolist())"
 _FIRST = {_SUM: f'g.op("Add", index, {_OF_THE_EXPORT})'}
-_CORNERS = 'g.op("ConstantOfShape", g.op("Shape", index), value_t=torch.tensor([0]))'
 
 CONTRACTS = {
     "to-global-indices": Contract(
         right=(indices(), (loop_over_channels, subtract_offsets), (add_in_place, unravelled)),
         wrong=(
-            WrongAnswer("unchanged", indices({_GLOBAL: "index"}), "picture 0, channel 1, of pictures of shape [1, 2"),
             WrongAnswer("the picture does not count", indices({_STARTS: "torch.arange(c).reshape(1, -1, 1, 1) * (h * w)"}), "picture 1, channel 0"),
-            WrongAnswer("the pooled size", indices({"= shape": "= index.shape"}), "to_global_indices() points to the wrong"),
             WrongAnswer("right for squares", indices({"(h * w)": "h**2"}), "of shape [2, 1, 4, 6]"),
             WrongAnswer("channels before pictures", indices({"reshape(n, c, 1, 1)": "reshape(c, n).T.reshape(n, c, 1, 1)"}), "of shape [2, 3"),
             WrongAnswer("floats", indices({_GLOBAL: f"({_GLOBAL}).float()"}), "changed the type"),
-            WrongAnswer("int32 comes out", indices({_GLOBAL: f"({_GLOBAL}).int()"}), "changed the type"),
             *(
                 WrongAnswer(f"{dtype} on the way", indices({_GLOBAL: f"(index.to({dtype}) + torch.arange(n * c).reshape(n, c, 1, 1).to({dtype}) * h * w).long()"}), "points to the wrong element")
-                for dtype in (torch.uint8, torch.int16, torch.int32, torch.float32, torch.float64)
+                for dtype in (torch.int32, torch.float64)
             ),
             *(
                 WrongAnswer(f"{dtype} back", indices({_BACK: f"(index.to({dtype}) % (shape[2] * shape[3])).long()"}), "channel_indices() points")
-                for dtype in (torch.int32, torch.float32, torch.float64)
+                for dtype in (torch.int32, torch.float64)
             ),
-            WrongAnswer("the quotient as a float64", indices({_BACK: "index - (index.double() / (shape[2] * shape[3])).floor().long() * (shape[2] * shape[3])"}), "channel_indices() points"),
-            WrongAnswer("the area as a float32", indices({_STARTS: f"({_STARTS.replace('(h * w)', 'torch.tensor(h * w, dtype=torch.float32)')}).long()"}), "of the types on the way"),
             WrongAnswer("a list", indices({_GLOBAL: f"({_GLOBAL}).tolist()"}), "returned list"),
             WrongAnswer("flattened", indices({_GLOBAL: f"({_GLOBAL}).flatten()"}), "changed the shape"),
             WrongAnswer("no way back", indices({_BACK: "index"}), "to_channel_indices() points to"),
-            WrongAnswer("less the smallest", indices({_BACK: "index - index.amin((2, 3), keepdim=True)"}), "to_channel_indices() points to"),
         ),
     ),
     "max-unpool-symbolic": Contract(
@@ -161,18 +147,12 @@ CONTRACTS = {
             WrongAnswer("the first picture only", unpool(_FIRST), "The outputs differ from PyTorch's"),
             WrongAnswer("twice the pooled size", unpool({_UNPOOLED: "values, global_index,"}), "the size before the pooling"),
             WrongAnswer("height times height", unpool({"height * width": "height**2"}), "Which of them do you multiply by"),
-            *(
-                WrongAnswer(f"{pictures} pictures", (at_most(pictures),), "Where does the next begin")
-                for pictures in (16, 64)
-            ),
-            WrongAnswer("three channels at most", (three_channels_at_most,), "The outputs differ from PyTorch's"),
+            WrongAnswer("64 pictures", (at_most(64),), "Where does the next begin"),
             WrongAnswer("what is negative is dropped", unpool({'"MaxUnpool", values,': '"MaxUnpool", g.op("Relu", values),'}), "The outputs differ from PyTorch's"),
             WrongAnswer("a picture enlarged", unpool({f'"MaxUnpool", {_UNPOOLED} kernel_shape_i=[2, 2], strides_i=[2, 2]': '"Resize", values, const([]), const([1.0, 1.0, 2.0, 2.0]), mode_s="nearest"'}), "The model has no input 'index'"),
-            WrongAnswer("every value to place 0", unpool({_SUM: f'g.op("Mul", index, {_CORNERS})', _UNPOOLED: "values, global_index,"}), "Which index does the first value have"),
             WrongAnswer("inputs exchanged", unpool({_UNPOOLED: "index, values,"}), "does not load"),
             WrongAnswer("sizes read at export", unpool({"height, width = size": "n, c, height, width = values.type().sizes()"}), "NoneType", Status.ERROR),
             WrongAnswer("axes as an input", (axes_as_an_input(with_shape=True),), "get_schema('Unsqueeze', 11)"),
-            WrongAnswer("axes as an input, no size", (axes_as_an_input(with_shape=False),), "SIGSEGV", Status.ERROR),
         ),
     ),
 }

@@ -118,10 +118,6 @@ def cut_with_linked_objects(model, inputs, outputs):
     return ir.to_proto(ir.Model(part, ir_version=model.ir_version))
 
 
-def cut_with_onnx(model, inputs, outputs):
-    return onnx.utils.Extractor(onnx.shape_inference.infer_shapes(model)).extract_model(inputs, outputs)
-
-
 def cut_from_the_ends(model, inputs, outputs):
     """Visits the makers of values, outputs first, and sorts what it kept by the order of the model."""
     graph = onnx.shape_inference.infer_shapes(model).graph
@@ -184,29 +180,8 @@ def apart(a, b, atol=1e-3, rtol=0.0):
 
 
 COMPARISONS = {  # each overlooks a difference, or finds one where there is none
-    "the first element": lambda a, b: apart(a.flat[0], b.flat[0]),
-    "the last element": lambda a, b: apart(a.flat[-1], b.flat[-1]),
-    "the first row": lambda a, b: apart(a[:1], b[:1]),
-    "the last row": lambda a, b: apart(a[-1:], b[-1:]),
-    "the first column": lambda a, b: apart(a[..., :1], b[..., :1]),
-    "sums": lambda a, b: apart(a.sum(), b.sum()),
-    "means": lambda a, b: apart(a.mean(), b.mean()),
-    "means of the difference": lambda a, b: np.nan_to_num(abs(a - b)).mean() > 1e-3,
-    "the mean square": lambda a, b: np.sqrt(np.nan_to_num((a - b) ** 2).mean()) > 1e-3,
-    "largest and smallest": lambda a, b: (
-        apart(np.nanmax(a), np.nanmax(b)) or apart(np.nanmin(a), np.nanmin(b))
-    ),
-    "half of the elements": lambda a, b: apart(a.flat[::2], b.flat[::2]),
-    "a tolerance of 0.1": lambda a, b: apart(a, b, 0.1),
-    "a tolerance of 0.01": lambda a, b: apart(a, b, 1e-2),
-    "a tolerance of 0.0001": lambda a, b: apart(a, b, 1e-4),
-    "a tolerance of 0.00001": lambda a, b: apart(a, b, 1e-5),
-    "a relative tolerance as well": lambda a, b: apart(a, b, rtol=1e-3),
     "numpy's relative tolerance": lambda a, b: apart(a, b, rtol=1e-5),
-    "a relative tolerance only": lambda a, b: apart(a, b, 1e-9, 1e-3),
     "nan is left out": lambda a, b: bool(np.any(abs(a - b) > 1e-3)),
-    "nan only in a": lambda a, b: apart(np.where(np.isnan(a), np.nan, b), b) or np.any(abs(a - b) > 1e-3),
-    "nan is zero": lambda a, b: apart(np.nan_to_num(a), np.nan_to_num(b)),
     "a tolerance of 0.0015": lambda a, b: apart(a, b, 1.5e-3),
     "a tolerance of 0.0009": lambda a, b: apart(a, b, 9e-4),
     "a thousand elements": lambda a, b: apart(a.flat[:1000], b.flat[:1000]),
@@ -224,19 +199,6 @@ COMPARISONS = {  # each overlooks a difference, or finds one where there is none
 }
 
 
-def by_structure(model_a, model_b, x):
-    """Compares nodes and weights instead of values."""
-    bytes_a, bytes_b = (
-        {tensor.name: tensor.raw_data for tensor in model.graph.initializer} for model in (model_a, model_b)
-    )
-    for node_a, node_b in zip(model_a.graph.node, model_b.graph.node, strict=True):
-        inputs = zip(node_a.input, node_b.input, strict=True)
-        same = node_a.op_type == node_b.op_type and list(node_a.attribute) == list(node_b.attribute)
-        if not same or any(bytes_a.get(a) != bytes_b.get(b) for a, b in inputs):
-            return node_a.output[0]
-    return None
-
-
 def subtracting(model_a, model_b, x):
     values_a, values_b = intermediates(model_a, x), intermediates(model_b, x)
     for (name, a), b in zip(values_a.items(), values_b.values(), strict=True):
@@ -247,19 +209,12 @@ def subtracting(model_a, model_b, x):
 
 # Pieces of the solutions, and what stands in their place.
 _LINE = "\n        "  # in the loop over the BatchNormalizations
-_EPSILON, _OUTPUT, _REMOVED = 'settings.get("epsilon", 1e-5)', "conv.output[0] = norm.output[0]", "graph.node.remove(norm)"
-_NEW_INPUTS, _READ_TWICE, _END = "del conv.input[1:]", "read.count(norm.input[0]) > 1", "return model"
+_EPSILON, _REMOVED = 'settings.get("epsilon", 1e-5)', "graph.node.remove(norm)"
+_NEW_INPUTS, _END = "del conv.input[1:]", "return model"
 _OVERWRITTEN = f"""shared = next(tensor for tensor in graph.initializer if tensor.name == conv.input[1])
         shared.CopyFrom(numpy_helper.from_array((weight * by).astype(np.float32), conv.input[1])){_LINE}"""
-_IS_OUTPUT = "any(value.name == norm.input[0] for value in graph.output)"
-_READERS = f"""for reader in graph.node:
-            reader.input[:] = [norm.output[0] if name == conv.output[0] else name for name in reader.input]{_LINE}"""
 _SECOND_AXIS = f"by = by if conv.op_type == 'Conv' else by.swapaxes(0, 1){_LINE}"
 _RELU = "graph.node.insert(0, helper.make_node('Relu', [graph.input[0].name], ['more']))\n    "
-_PRUNED = """kept = [tensor for tensor in graph.initializer if any(tensor.name in node.input for node in graph.node)]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
-    return model"""
 _READ, _OPSETS = ".union(reads(node)) - set(inputs)", "opset_imports=model.opset_import"
 _NOT_REFUSED = {"if missing:": "if False:"}
 _OF_BODIES = "(value for node in graph.node for entry in node.attribute for value in entry.g.output)"
@@ -278,67 +233,49 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("an epsilon of 0 is overlooked", fold({_EPSILON: f"({_EPSILON} or 1e-5)"}), "An epsilon of 0 is written"),
             WrongAnswer("bodies are not looked into", fold({"in reads(node)": "in node.input"}), "The branches of an If read the second Conv as well"),
-            WrongAnswer("what only bodies read is dropped", fold({_END: _PRUNED}), "input 'in_branches' of node"),
             WrongAnswer("four at most", fold({'== "BatchNormalization"]': '== "BatchNormalization"][:4]'}), "Five pairs: one that"),
             WrongAnswer("weights named after the node", fold({"{norm.output[0]}_folded_": "{conv.name}_folded_"}), "refuses the result"),
-            WrongAnswer("nothing is folded", fold({"if conv.op_type": "if True or conv.op_type"}), "is still there"),
             WrongAnswer("only the first is folded", fold({_REMOVED: f"{_REMOVED}; break"}), "Two Convs that share their weights: one"),
             WrongAnswer("another epsilon", fold({_EPSILON: "1e-5"}), "the attribute epsilon"),
             WrongAnswer("the old bias is forgotten", fold({"(sum(old) - mean)": "(-mean)"}), "normalised as well"),
             WrongAnswer("shared weights are damaged", fold({_NEW_INPUTS: _OVERWRITTEN + _NEW_INPUTS}), "How many nodes read the initializer"),
-            WrongAnswer("other readers are not looked at", fold({_READ_TWICE: _IS_OUTPUT, _OUTPUT: _READERS + _OUTPUT}), "Who else reads"),
             WrongAnswer("outputs are not looked at", fold({"[value.name for value in graph.output] + ": ""}), "makes an output of the graph: onnx"),
             WrongAnswer("forwards through the padding", (folded_forwards,), "padding adds zeros"),
             WrongAnswer("the mode is not looked at", fold({' or settings.get("training_mode")': ""}), "training_mode=1 use"),
-            WrongAnswer("epsilon must be written", fold({"1e-5": "0.0"}), _NOT_AS_BEFORE),
             WrongAnswer("epsilon is one in a thousand", fold({"1e-5": "1e-3"}), _NOT_AS_BEFORE),
-            WrongAnswer("the first attribute is epsilon", fold({_EPSILON: "(norm.attribute[0].f if norm.attribute else 1e-5)"}), _NOT_AS_BEFORE),
             WrongAnswer("weights of four axes", fold({"*[1] * (weight.ndim - 1)": "1, 1, 1"}), "one axis"),
-            WrongAnswer("two axes only", fold({_NEW_INPUTS: f"if weight.ndim != 4: continue{_LINE}{_NEW_INPUTS}"}), "is still there"),
             WrongAnswer("one and two axes only", fold({_NEW_INPUTS: f"if weight.ndim == 5: continue{_LINE}{_NEW_INPUTS}"}), "three axes: one that"),
             WrongAnswer("ConvTranspose as well", fold({'conv.op_type != "Conv"': 'conv.op_type[:4] != "Conv"', _NEW_INPUTS: _SECOND_AXIS + _NEW_INPUTS}), "ConvTranspose: a node"),
-            WrongAnswer("through float16", fold({"array.astype(np.float32)": "array.astype(np.float16).astype(np.float32)"}), _NOT_AS_BEFORE),
-            WrongAnswer("four digits", fold({"array.astype(np.float32)": "array.astype(np.float32).round(4)"}), _NOT_AS_BEFORE),
             WrongAnswer("an unused bias", fold({"conv.input[1:] if name)": "conv.input[1:])"}), "KeyError: ''", Status.ERROR),
             WrongAnswer("one Relu more", fold({_END: _RELU + _END}), "were not there before: 1 x Relu"),
             WrongAnswer("the output has another name", fold({_END: f"graph.output[0].name = 'out'; {_END}"}), "the model's outputs are not the ones asked for"),
-            WrongAnswer("an empty model", fold({_END: "return onnx.ModelProto()"}), "returned an empty ModelProto"),
-            WrongAnswer("the node is only deleted", fold({_OUTPUT: "pass"}), "full_check=True) refuses"),
         ),
     ),
     "cut-between": Contract(
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
-            WrongAnswer("an empty name is needed", cut({_READ: ".union(reads(node), node.input) - set(inputs)"}), "not made from", Status.ERROR),
             WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
             WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the model's outputs are not the ones asked for"),
             WrongAnswer("bodies are not looked into", cut({"read.update(reads(node))": "read.update(node.input)", _READ: ".union(node.input) - {*inputs, ''}", **_NOT_REFUSED}), "An If that reads"),
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
-            WrongAnswer("nothing is refused", cut(_NOT_REFUSED), "this cannot be cut"),
             WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
             WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the model's inputs are not the ones asked for"),
             WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
             WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),
             WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),
-            WrongAnswer("one shape for all", retyped("shape.CopyFrom(helper.make_tensor_type_proto(1, ('N', 4)).tensor_type.shape)"), "has another type"),
             WrongAnswer("an input that is not there is left out", cut({"{*inputs, *outputs}": "{*outputs}", "in names]": "in names if name in values]"}), "An input that does not"),
             WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs)]": "([name for name in inputs if name in read], outputs)]"}), "that nothing reads"),
             WrongAnswer("another opset", cut({_OPSETS: "opset_imports=[helper.make_opsetid('', 19)]"}), "opset"),
             WrongAnswer("another IR version", cut({"ir_version=model.ir_version": "ir_version=9"}), "IR version"),
-            WrongAnswer("onnx.utils", (cut_with_onnx,), "An If that reads"),
         ),
     ),
     "first-divergence": Contract(
         right=(solution("first-divergence"), (comparing(apart),), (one_by_one,)),
         wrong=(
-            WrongAnswer("only outputs are compared", (comparing(apart, only_outputs=True),), "a value before the one named"),
             WrongAnswer("the last one", (comparing(apart, last=True),), "a value before the one named"),
-            WrongAnswer("exact comparison", (comparing(lambda a, b: apart(a, b, 0)),), "no value differs by more than 0.001"),
-            WrongAnswer("nan differs from nan", (comparing(lambda a, b: not np.allclose(a, b, 0, 1e-3)),), "still agree"),
             WrongAnswer("a node's name", (comparing(apart, node_name=True),), "is not the name of a value"),
-            WrongAnswer("files are compared", (by_structure,), "Rounding differs"),
             *(
                 WrongAnswer(name, (comparing(differ),), "nan in" if "nan" in name else "differ")
                 for name, differ in COMPARISONS.items()

@@ -4,12 +4,10 @@ import hashlib
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
 from onnx import helper, inliner, version_converter
 from onnx.external_data_helper import _get_all_tensors
 
-from onnxlab.runtime.parity import run
 from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
@@ -20,31 +18,10 @@ def default_entries(model):
     return [entry for entry in model.opset_import if entry.domain == ""]
 
 
-def at_most_eight_opsets(model, newest_ir, newest_opset, x):
-    if default_entries(model)[0].version - newest_opset > 8:
-        raise ValueError("too far apart")
-    return lower()[0](model, newest_ir, newest_opset, x)
-
-
 def unless_softmax(model, newest_ir, newest_opset, x):
     if newest_opset < 13 and any(node.op_type.endswith("Softmax") for node in model.graph.node):
         raise ValueError("Softmax changed")
     return lower()[0](model, newest_ir, newest_opset, x)
-
-
-def lowering_by_the_highest(model, newest_ir, newest_opset, x):
-    """Converts if any domain has a number above the limit."""
-    model = inliner.inline_local_functions(model)
-    before = run(model, x)[0]
-    try:
-        if max(entry.version for entry in model.opset_import) > newest_opset:
-            model = version_converter.convert_version(model, newest_opset)
-        model.ir_version = min(model.ir_version, newest_ir)
-        onnx.checker.check_model(model, full_check=True)
-        assert np.allclose(run(model, x)[0], before, atol=1e-5)
-    except Exception as error:
-        raise ValueError(str(error)) from None
-    return model
 
 
 def prepared(model, newest_ir, newest_opset, x):
@@ -108,16 +85,6 @@ def from_its_file(files, tensor):
     return files[entries["location"]][start : start + int(entries["length"])]
 
 
-def from_the_first_file(files, tensor):
-    (data, *_) = [files[name] for name in sorted(files) if name != "net.onnx"]
-    size = 4 * int(np.prod(tensor.dims))
-    return (data * size)[:size]
-
-
-def only_the_first(files, notes):
-    return files["net.onnx"]
-
-
 SOFTMAXES = ("Softmax", "LogSoftmax")
 
 
@@ -150,33 +117,6 @@ def decomposed(model):
     return model
 
 
-def unsafe(model, epsilon=None):
-    """Replaces Softmax by exponentials of the numbers as they are."""
-    nodes = []
-    for node in model.graph.node:
-        if node.op_type not in SOFTMAXES:
-            nodes.append(node)
-            continue
-        x, y = node.input[0], node.output[0]
-        nodes += [
-            helper.make_node("Exp", [x], [y + "_exp"]),
-            helper.make_node("ReduceSum", [y + "_exp"], [y + "_sum"], axes=[axis_of(node)], keepdims=1),
-        ]
-        if node.op_type == "Softmax":
-            nodes.append(helper.make_node("Div", [y + "_exp", y + "_sum"], [y]))
-        else:
-            nodes.append(helper.make_node("Log", [y + "_sum"], [y + "_log"]))
-            nodes.append(helper.make_node("Sub", [x, y + "_log"], [y]))
-    replace_nodes(model.graph, nodes)
-    model.opset_import[0].version = 12
-    return model
-
-
-def only_stamped(model):
-    model.opset_import[0].version = 12
-    return model
-
-
 _OTHER_NUMBERS = "differ from those of the model it was made from"
 
 # Pieces of the solution of lower-for, and what stands in their place.
@@ -190,15 +130,12 @@ _UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT
 
 # Pieces of the solution of one-file, and what stands in their place.
 _CLEAR, _STAMP, _END = "clear(model)", "helper.set_model_props(model, notes)", "return model.SerializeToString()"
-_MAIN_GRAPH = """for message in (model, model.graph, *model.graph.node, *model.graph.value_info):
-        message.ClearField("metadata_props"), message.ClearField("doc_string")"""
 _BY_PASS = """import onnx_ir
     cleared = onnx_ir.passes.common.ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model))
     model = onnx_ir.to_proto(cleared.model)"""
 
 # Pieces of the solution of to-opset-12, and what stands in their place.
 _RANK, _SOFTMAXES = "ranks[x]", '("Softmax", "LogSoftmax")'
-_BACK = 'model.graph.node.append(helper.make_node("Transpose", [soft], [y], perm=order))'
 _ORDER = "order = list(range(ranks[x]))"
 _SKIPPED = "        if axis < 0:\n            model.graph.node.append(node)\n            continue"
 _TWICE = 'any(made.op_type.endswith("Softmax") for made in model.graph.node)'
@@ -225,14 +162,11 @@ CONTRACTS = {
             WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
             WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
             WrongAnswer("every Softmax is refused", (unless_softmax,), "Softmax did not change"),
-            WrongAnswer("the highest entry", (lowering_by_the_highest,), "of opset 10"),
             WrongAnswer("always to the newest allowed", lower({_TOO_NEW: "if True:", **_UNCHECKED}), "Was the version lower already"),
             WrongAnswer("the first entry of the list", lower({_ENTRY: "model.opset_import[0].version"}), "one entry for each domain"),
             WrongAnswer("a stamp by hand", lower({_CONVERTED: _STAMPED, **_UNCHECKED}), "has input size 2 not in range"),
             WrongAnswer("the checker is enough", lower(_NOT_COMPARED), "No check of the file finds this"),
             WrongAnswer("the first number is enough", lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}), "whose first number stays"),
-            WrongAnswer("the place of the largest is enough", lower({_CLOSE: "np.array_equal(after.argmax(-1), before.argmax(-1))"}), "whose first number stays"),
-            WrongAnswer("at most eight opsets", (at_most_eight_opsets,), "refused it with ValueError: too far apart"),
             WrongAnswer("nothing is checked", lower(_UNCHECKED), "Unrecognized attribute"),
             WrongAnswer("another exception", lower({'ValueError(f"': 'RuntimeError(f"', 'ValueError("': 'RuntimeError("'}), "has to end with a ValueError"),
             WrongAnswer("everything is refused", lower({"(before,) = run(model, x)": "raise ValueError('too new')"}), "refused it with ValueError: too new"),
@@ -242,14 +176,10 @@ CONTRACTS = {
     "one-file": Contract(
         right=(merge(), (embedding(from_its_file),)),
         wrong=(
-            WrongAnswer("only the first file", (only_the_first,), "keeps weights in another file"),
-            WrongAnswer("one file for all weights", (embedding(from_the_first_file),), "from which of the files"),
             WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
             WrongAnswer("weights of zero", merge({_END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"}), _OTHER_NUMBERS),
             WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author are left"),
             WrongAnswer("the pass alone", merge({_CLEAR: _BY_PASS}), "doc_string"),
-            WrongAnswer("the model's own notes only", merge({_CLEAR: "del model.metadata_props[:]"}), "21 notes"),
-            WrongAnswer("nodes of the main graph", merge({_CLEAR: _MAIN_GRAPH}), "model.graph.initializer[0]"),
             WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "11 notes"),
             WrongAnswer("no stamp", merge({_STAMP: "pass"}), "what it was to be stamped with"),
             WrongAnswer("the stamp is cleared as well", merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}), "What came last"),
@@ -263,23 +193,15 @@ CONTRACTS = {
         ),
     ),
     "to-opset-12": Contract(
-        right=(
-            transpose(),
-            transpose(by_hand(-1)),
-            (decomposed,),
-            transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"}),
-        ),
+        right=(transpose(), (decomposed,), transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"})),
         wrong=(
             WrongAnswer("the converter alone", transpose({_SOFTMAXES: "()"}), "add up to 1"),
-            WrongAnswer("the stamp alone", (only_stamped,), _OTHER_NUMBERS),
             WrongAnswer("Softmax only", transpose({_SOFTMAXES: '("Softmax",)'}), "Which operators changed"),
-            WrongAnswer("never back", transpose({'f"{y}_soft"': "y", _BACK: "pass"}), "another shape or type"),
             WrongAnswer("axes that are not negative", transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}), "axis -3"),
             WrongAnswer("axis 1 where none is written", transpose(by_hand(1)), "where none is written"),
             WrongAnswer("four axes", transpose({_RANK: "4"}), "needs one entry for each axis"),
             WrongAnswer("the input's axes", transpose({_RANK: "ranks[model.graph.input[0].name]"}), "two axes are left"),
             WrongAnswer("four axes inside", transpose({", *inferred.value_info": "", _RANK: "(ranks.get(x) or ranks.get(y, 4))"}), "Invalid attribute perm"),
-            WrongAnswer("exp overflows", (unsafe,), "x of shape"),
             WrongAnswer("only the first", transpose({f"{_SOFTMAXES}:": f"{_SOFTMAXES} or {_TWICE}:"}), "one after the other"),
             WrongAnswer("rolled, and not back", transpose({"order[axis], order[-1] = order[-1], order[axis]": "order.append(order.pop(axis))"}), "another shape or type"),
             WrongAnswer("opset 13", (lambda model: model,), "opset 13; 12 was asked for"),

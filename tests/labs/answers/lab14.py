@@ -56,34 +56,6 @@ def with_three_stamps(first, second, inputs, clock):
     return np.median(np.array(logarithms))
 
 
-def in_blocks(first, second, inputs, clock):
-    """All calls of the first, then all of the second."""
-    times = []
-    for call in (first, second):
-        for _ in range(3):
-            call(inputs[0])
-        measured = []
-        for x in inputs:
-            start = clock()
-            call(x)
-            measured.append(clock() - start)
-        times.append(np.array(measured))
-    return float(np.median(times[1] / times[0]))
-
-
-def by_medians(first, second, inputs, clock):
-    """The median of each, then their ratio."""
-    for call in (first, second) * 3:
-        call(inputs[0])
-    times = [], []
-    for number, x in enumerate(inputs):
-        for k in (0, 1) if number % 2 else (1, 0):
-            start = clock()
-            (first, second)[k](x)
-            times[k].append(clock() - start)
-    return float(np.median(times[1]) / np.median(times[0]))
-
-
 def chosen(limits, allowed, sessions):
     """The options from fractions that are rounded down at the end."""
     quotas = [line.split() for line in limits]
@@ -107,17 +79,6 @@ def without_spinning(limits, allowed, sessions):
         threads += 1
     result.intra_op_num_threads = threads
     return result
-
-
-KEPT = ort.SessionOptions()
-
-
-def kept(limits, allowed, sessions):
-    """One object for all calls."""
-    fresh = options()[0](limits, allowed, sessions)
-    KEPT.intra_op_num_threads, KEPT.inter_op_num_threads = fresh.intra_op_num_threads, 1
-    KEPT.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return KEPT
 
 
 def half_of_x(model, needed):
@@ -169,42 +130,13 @@ def without_constants(model, needed):
         return onnx.load(settings.optimized_model_filepath)
 
 
-def all_inputs_away(model, needed):
-    """Only the first input stays."""
-    model = fuse()[0](model, needed)
-    del model.graph.input[1:]
-    return model
-
-
-def without_a_kernel(model, needed):
-    """An operator of the standard for which the runtime has no kernel: Max of int16."""
-    model = fuse()[0](model, needed)
-    first = model.graph.input[0].name
-    for node in model.graph.node:
-        node.input[:] = ["bent" if name == first else name for name in node.input]
-    steps = [
-        helper.make_node("Cast", [first], ["narrow"], to=onnx.TensorProto.INT16),
-        helper.make_node("Max", ["narrow", "narrow"], ["most"]),
-        helper.make_node("Cast", ["most"], ["bent"], to=onnx.TensorProto.FLOAT),
-    ]
-    for step in reversed(steps):
-        model.graph.node.insert(0, step)
-    return model
-
-
-SURPLUS = "[value for value in graph.output if value.name not in needed]"
 LISTED = "[value for value in graph.input if value.name in weights]"
 EXCHANGE = "first.input[1 - j], last.input[1 - i] = last.input[1 - i], first.input[1 - j]"
 ALONE = " and read.count(inner) == 1"
 
 CONTRACTS = {
     "compare-fairly": Contract(
-        right=(
-            compare(),
-            (by_pairs,),
-            (with_three_stamps,),
-            compare({"(0, 1) if number % 2 else (1, 0)": "(1, 0) if number % 2 else (0, 1)", MEDIAN: "sum(sorted(ratios)[len(ratios) // 2 - 1 : len(ratios) // 2 + 1]) / 2"}),
-        ),
+        right=(compare(), (by_pairs,), (with_three_stamps,)),
         wrong=(
             WrongAnswer("no warm-up", compare({WARM: "for _ in ():"}), "was called 10 times; 13 were expected"),
             WrongAnswer("two calls to warm up", compare({WARM: "for _ in range(2):"}), "3 + 10 calls"),
@@ -213,11 +145,8 @@ CONTRACTS = {
             WrongAnswer("first by second", compare({RATIO: "spent[0] / spent[1]"}), "Which of the two times is divided by which?"),
             WrongAnswer("one order", compare({ROUND: "for k in (0, 1):"}), "Who is second in each round"),
             WrongAnswer("one order, then the other", compare({"if number % 2": "if number < len(inputs) // 2"}), "Every second call of the first half"),
-            WrongAnswer("blocks", (in_blocks,), "What has changed between the two?"),
             WrongAnswer("the mean", compare({MEDIAN: "float(np.mean(ratios))"}), "What does one call that takes a hundred times as long"),
-            WrongAnswer("the best", compare({MEDIAN: "float(min(ratios))"}), "not the ratio of the undisturbed calls"),
             WrongAnswer("ratio of the sums", compare({"ratios.append(spent[1] / spent[0])": "ratios.append(spent)", MEDIAN: "float(np.divide(*np.sum(ratios, 0)[::-1]))"}), "Five calls are disturbed"),
-            WrongAnswer("ratio of the medians", (by_medians,), "Inputs of very different sizes"),
             WrongAnswer("another input for the second", compare({"(first, second)[k](x)": "(first, second)[k](x if k else inputs[-1 - number])"}), "Does the second get the same input"),
             WrongAnswer("the first input only", compare({"(first, second)[k](x)": "(first, second)[k](inputs[0])"}), "did not get each input once"),
             WrongAnswer("the wall clock", compare({"start = clock()": "clock = time.perf_counter; start = clock()", "for _ in range(3):": "import time\n    for _ in range(3):"}), "not the ratio of the undisturbed calls"),
@@ -243,7 +172,6 @@ CONTRACTS = {
             WrongAnswer("the other pool", options({"session.intra_op.allow_spinning": "session.inter_op.allow_spinning"}), "spinning is not set"),
             WrongAnswer("parallel", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.execution_mode = ort.ExecutionMode.ORT_PARALLEL"}), "execution_mode is ExecutionMode.ORT_PARALLEL"),
             WrongAnswer("no optimisation", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL"}), "Nobody asked for another setting"),
-            WrongAnswer("one object", (kept,), "intra_op_num_threads is"),
             WrongAnswer("a number", options({"return options": "return options.intra_op_num_threads"}), "a SessionOptions was expected"),
         ),
     ),
@@ -251,21 +179,14 @@ CONTRACTS = {
         right=(fuse(), (half_of_x,), (rebuilt,)),
         wrong=(
             WrongAnswer("nothing is done", (lambda model, needed: model,), "outputs are not the ones asked for"),
-            WrongAnswer("outputs as they are needed", fuse({"    return model": "    outputs = {v.name: v for v in graph.output}\n    del graph.output[:]\n    graph.output.extend(outputs[n] for n in needed)\n    return model"}), "outputs are not the ones asked for"),
-            WrongAnswer("the last output only", fuse({SURPLUS: "[*graph.output][1:]"}), "outputs are not the ones asked for"),
             WrongAnswer("weights stay listed", fuse({LISTED: "[]"}), "A number that a caller may hand in is no constant"),
             WrongAnswer("the order stays", fuse({EXCHANGE: "pass"}), "In which order does the pattern that is fused multiply?"),
             WrongAnswer("the first GELU only", fuse({EXCHANGE: f"{EXCHANGE}; return model"}), "ONNX Runtime still misses a fusion"),
             WrongAnswer("other readers", fuse({ALONE: ""}), "Who else reads the value that you change"),
             WrongAnswer("callers do not count", fuse({" + needed": ""}), "The inner product of a GELU is needed"),
-            WrongAnswer("one order of operands", fuse({'enumerate(last.input if last.op_type == "Mul" else [])': 'enumerate(last.input[:1] if last.op_type == "Mul" else [])'}), "ONNX Runtime still misses a fusion"),
-            WrongAnswer("Erf first in the Add", fuse({'for part in made_from(grown, "Add")': 'for part in made_from(grown, "Add")[:1]'}), "ONNX Runtime still misses a fusion"),
             WrongAnswer("opset 20", (newer_operator,), "the file has opset 20"),
             WrongAnswer("the optimised graph", (without_constants,), "it should have standard operators"),
-            WrongAnswer("an input too few", (all_inputs_away,), "inputs are not the ones asked for"),
             WrongAnswer("only what is read", fuse({LISTED: "[*graph.input][1:]"}), "inputs are not the ones asked for"),
-            WrongAnswer("an operator without a kernel", (without_a_kernel,), "ONNX Runtime does not run the result"),
-            WrongAnswer("no model", (lambda model, needed: None,), "a ModelProto was expected"),
         ),
     ),
 }

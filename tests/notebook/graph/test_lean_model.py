@@ -140,10 +140,17 @@ def test_without_a_folder_no_file_is_read(external):
         lean_model(model).weight("weight-0").read()
 
 
-@pytest.mark.parametrize("placeholder", ["weight-9", "weight-", "weight-\u0661", "x", "../x", "weight-0/.."])
+@pytest.mark.parametrize(
+    "placeholder", ["weight-2", "weight-9", "weight-", "weight-\u0661", "x", "../x", "weight-0/.."]
+)
 def test_placeholders_that_do_not_exist(placeholder):
+    model = chain()
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.ones(1000, np.float32), tensor.name))
+    model = lean_model(model)
+    assert [model.weight(name) for name in ("weight-0", "weight-1")] == list(model.weights)
     with pytest.raises(ModelNotReadable, match="has no weight"):
-        lean_model(chain()).weight(placeholder)
+        model.weight(placeholder)
 
 
 class Named(os.PathLike):

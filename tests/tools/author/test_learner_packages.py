@@ -44,7 +44,7 @@ def test_everything_that_only_the_tests_install_is_hidden():
         lines = (ROOT / file).read_text("utf-8").splitlines()
         return {line.split("==")[0] for line in lines if "==" in line}
 
-    extra = pins("requirements-test.txt") - pins("requirements.txt")
+    extra = pins("requirements/test.txt") - pins("requirements.txt")
     installed = {distribution.name.lower().replace("_", "-") for distribution in metadata.distributions()}
     assert len(extra & installed) > 20
     assert extra & installed <= learner_packages.hidden_distributions()

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from onnxlab.language import GAP, alternatives, context, joined, letters, placed, regular, tr
-from onnxlab.notebook.tables import Table
 from onnxlab.plain_text import aligned
+from onnxlab.tables import Table
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
 _TEXT = re.compile(

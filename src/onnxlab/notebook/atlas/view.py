@@ -18,8 +18,8 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.language import script_words, tr
 from onnxlab.message import Message
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
-from onnxlab.notebook.tables import Table, table
 from onnxlab.operators import Link, known_operators, links, recording
+from onnxlab.tables import Table, table
 
 LINKS = ("PyTorch", "rule", "schema", "kernel", "missing")
 """The columns that follow an operator's name."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from onnxlab.model.graph import GraphNode, reads
+from onnxlab.model.graph import GraphNode, names_read, reads
 from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
 
 _NAME_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
@@ -186,8 +186,8 @@ class _Writer:
         self.weights = {tensor.name for tensor in graph.initializer}
         prepared = preparations(graph)
         self.makers = {name: p for p in prepared for name in self.nodes[p].output}
-        self.reads = [reads(node) for node in self.nodes]
-        self.readers = Counter(name for reads in self.reads for name in reads)
+        self.reads = [names_read(node) for node in self.nodes]
+        self.readers = Counter(name for names in self.reads for name in names)
         self.results = {info.name for info in graph.output}
 
     def fill(self, graph: GraphProto, group: Group) -> None:
@@ -216,13 +216,13 @@ class _Writer:
     def _add_group(self, node: NodeProto, group: Group) -> None:
         inside = group.positions()
         computed = {name: None for p in inside for name in self.nodes[p].output if name}
-        reads = Counter(name for p in inside for name in self.reads[p])
+        read = Counter(name for p in inside for name in self.reads[p])
         inputs = [
             name
-            for name in reads
+            for name in read
             if name not in computed and name not in self.weights and name not in self.makers
         ]
-        outputs = [n for n in computed if n in self.results or self.readers[n] > reads[n]]
+        outputs = [n for n in computed if n in self.results or self.readers[n] > read[n]]
         path = f"{GROUP}{len(self.groups)}"
         self.groups[path] = group
         node.op_type, node.name, node.domain = _undotted(group.title), group.name, _DOMAIN

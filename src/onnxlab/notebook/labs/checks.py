@@ -20,8 +20,8 @@ from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hints
 from onnxlab.notebook.outputs import display_html
-from onnxlab.notebook.tables import markup
 from onnxlab.plain_text import aligned
+from onnxlab.tables import markup
 
 _cases: dict[str, Mapping[str, object]] = {}
 """The failing case of the last check of each exercise."""

@@ -19,7 +19,7 @@ from onnxlab.notebook.labs.standings import (
 from onnxlab.notebook.outputs import display_saved_and_live
 from onnxlab.notebook.predict.answers import scores
 from onnxlab.notebook.predict.prediction import ask_again
-from onnxlab.notebook.tables import table
+from onnxlab.tables import table
 
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
 # Where a notebook is opened without a kernel, the live one is an empty place.

@@ -12,7 +12,7 @@ from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
 from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
-from onnxlab.notebook.tables import Table, table
+from onnxlab.tables import Table, table
 
 
 class NoSolution(OnnxLabError):

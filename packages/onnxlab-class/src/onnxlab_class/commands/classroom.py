@@ -230,7 +230,7 @@ def _wheelhouse(options: argparse.Namespace) -> int:
         systems = options.systems or [here.system if here else ""]
         pythons = options.python or [here.python if here else ""]
         targets = [Target(system, python) for system in systems for python in pythons]
-        file = "requirements-classroom.txt" if options.classroom else "requirements.txt"
+        file = "requirements/class.txt" if options.classroom else "requirements.txt"
         lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
     for name in damaged:
         print(f"damaged: {plain(name)}")

@@ -51,11 +51,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     grade.add_argument("--time", default="30", metavar="SECONDS", help="for one notebook (30)")
     grade.add_argument("--memory", default="1500", metavar="MB", help="for one notebook (1500)")
-    grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests; see docs/instructor.md")
+    grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests: see the guide")
     grade.add_argument(
         "--language", choices=LANGUAGES, default=requested_language(), help="of the pages and comments"
     )
-    cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]; see docs/grading.md")
+    cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]: see the guide")
     cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")
     grade.add_argument(
         "--gradebook",

@@ -77,7 +77,7 @@ def connected(address: str) -> "Iterator[Client]":
     if not address.startswith("tls://") and not _loopback(address):
         msg = f"{address} is another machine, and the connection would not be encrypted."
         why = "Notebooks and the run's seed would be sent for all to read."
-        raise ClusterFailed(msg, why, "Use tls://; see docs/grading.md.")
+        raise ClusterFailed(msg, why, "Use tls://; see the guide to grading.")
     try:
         client = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:

@@ -84,7 +84,7 @@ def read_judges(path: Path) -> PrivateJudges:
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read: {error}."
-        raise JudgesRefused(msg, "", "--judges takes a file of Python; see docs/instructor.md.") from None
+        raise JudgesRefused(msg, "", "--judges takes a file of Python; see the instructor's guide.") from None
     if len(data) > _LARGEST:
         msg = f"{path} has more than {_LARGEST // 1000} kB."
         then = "Let it compute large arrays, from the random numbers that each judge is given."

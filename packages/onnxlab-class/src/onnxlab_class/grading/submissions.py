@@ -61,9 +61,12 @@ _MOST_CONTAINERS = 500_000  # objects and arrays of a notebook; eight megabytes 
 _LARGEST_UNTOUCHED = 2 * 2**20  # bytes; what an untouched lab prints when it is run is short
 _COURSE_FILES = ("class.json", "nbgrader_config.py")
 _COURSE_FOLDERS = {"source", "release", "submitted", "autograded", "feedback", "exchange", "hub", "learners"}
-_RESUBMISSION = re.compile(r"-\d{1,2}$")  # Canvas appends this to a later submission
 _SEPARATORS = " \t_-.,+"
-_BETWEEN, _DIGITS = " _-", "0123456789"  # the parts of a copy's number
+# What is appended to a name: by browsers and file managers " (1)", "-Copy2", " copy 2"; by Canvas, to a later
+# submission of somebody whom the name has already named, "-3".
+_APPENDED = r"(?:\(\d+\)|(?<=[ _-])copy[ _-]*\d*{})\Z"
+_TO_A_LAB = re.compile(_APPENDED.format(""), re.IGNORECASE | re.ASCII)
+_TO_A_STUDENTS_LAB = re.compile(_APPENDED.format(r"|-\d{1,2}"), re.IGNORECASE | re.ASCII)
 _RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that Windows reserves
 _PROGRAM_FOLDERS = {".ipynb_checkpoints", "__MACOSX", ".git"}  # ignored without a message
 
@@ -103,35 +106,15 @@ def _lab_alone(name: str, labs: Sequence[str]) -> _LabName | None:
 
 
 def _student_in(stem: str, lab_name: _LabName) -> str:
-    """Return the rest of a file's name beside the lab's, without the number of a copy."""
-    before, after = stem[: lab_name.start].strip(_SEPARATORS), stem[lab_name.end :]
-    after = _without_copies(after)
-    if before:
-        after = _RESUBMISSION.sub("", after)
-    return "_".join(filter(None, (before, after.strip(_SEPARATORS))))
-
-
-def _without_copies(text: str) -> str:
-    """Return a name without the ends that programs give to copies: " (1)", "-copy", " copy 2".
+    """Return the rest of a file's name beside the lab's, without what was appended to it.
 
     One by one from the end: a regular expression for all of them would try every way to divide them.
-
-    Example:
-        >>> _without_copies("ada copy 2 (1)"), _without_copies("ada copycat")
-        ('ada', 'ada copycat')
     """
-    while True:
-        end = text.rstrip(_BETWEEN)
-        inner = end.removesuffix(")")
-        number = inner.rstrip(_DIGITS)
-        if inner != end and number != inner and number.endswith("("):
-            text = number[:-1].rstrip(_BETWEEN)
-            continue
-        word = number.rstrip(_BETWEEN) if inner == end else ""
-        rest = word[:-4].rstrip(_BETWEEN)
-        if word[-4:].lower() != "copy" or rest == word[:-4]:
-            return text
-        text = rest
+    before, after = stem[: lab_name.start].strip(_SEPARATORS), stem[lab_name.end :]
+    appended = _TO_A_STUDENTS_LAB if before else _TO_A_LAB
+    while match := appended.search(after := after.rstrip(" _-")):
+        after = after[: match.start()]
+    return "_".join(filter(None, (before, after.strip(_SEPARATORS))))
 
 
 def safe_name(student: str) -> str:

@@ -73,11 +73,6 @@ class Group:
             int(counts[b"oom_kill"]) > 0 and int(self._read("memory.max_usage_in_bytes")) > self._nearly_all
         )
 
-    def kill(self) -> None:
-        """Kill all processes in the group at once, which version 2 can since Linux 5.14."""
-        with contextlib.suppress(OSError):
-            self._write("cgroup.kill", 1)
-
     def remove(self) -> None:
         """Remove the group, whose processes have ended."""
         for parent in self._parents:

@@ -5,55 +5,20 @@
 forks. The calling process becomes the watcher (`watcher.py`) and never returns. The call returns in the fork,
 which is confined for ever, with all that it starts, and can write only in its working folder.
 
-What a submission can do at each level, as root's throw-away user and as the instructor's own user. A test
-tries each line and compares the result with this table:
+A submission can do none of these, at either level, as root's throw-away user or as the instructor's own user,
+but for one: at level `landlock` it can see who runs. A test tries each:
 
-    attempt                            full          landlock
-                                       root   user   root   user
-    read a file of the grader          no     no     no     no
-    read a file that all may read      no     no     no     no
-    write a file of the grader         no     no     no     no
-    write in /tmp                      no     no     no     no
-    empty a file of the judge          no     no     no     no
-    change the mode of a file          no     no     no     no
-    change the attributes of a file    no     no     no     no
-    make a rule of Landlock            no     no     no     no
-    keep descriptors of one thread     no     no     no     no
-    list the machine's mounts          no     no     no     no
-    see who runs                       no     no     yes    yes
-    connect by TCP                     no     no     no     no
-    send by UDP                        no     no     no     no
-    connect to a Unix socket           no     no     no     no
-    connect to an abstract socket      no     no     no     no
-    send to the grader by a datagram   no     no     no     no
-    see names appear in /tmp           no     no     no     no
-    list /tmp                          no     no     no     no
-    list the grader's folder           no     no     no     no
-    enlarge the buffer of a socket     no     no     no     no
-    enlarge a pipe                     no     no     no     no
-    send a descriptor away             no     no     no     no
-    keep pages in a pipe               no     no     no     no
-    reserve space on the disk          no     no     no     no
-    kill or stop itself                no     no     no     no
-    signal the grader                  no     no     no     no
-    signal the watcher                 no     no     no     no
-    have the kernel signal the grader  no     no     no     no
-    trace the grader                   no     no     no     no
-    trace the watcher                  no     no     no     no
-    limit the grader                   no     no     no     no
-    see the grader                     no     no     no     no
-    read the grader's variables        no     no     no     no
-    write the grader's memory          no     no     no     no
-    write the watcher's memory         no     no     no     no
-    use shared memory (/dev/shm)       no     no     no     no
-    use shared memory (System V)       no     no     no     no
-    use queues of messages (System V)  no     no     no     no
-    use memory without a process       no     no     no     no
-    make a namespace                   no     no     no     no
-    open a file by its handle          no     no     no     no
-    keep running after the end         no     no     no     no
-    fork more than allowed             no     no     no     no
-    pass for a limit reached           no     no     no     no
+    read a file of the grader; read a file that all may read; write a file of the grader; write in /tmp;
+    empty a file of the judge; change the mode of a file; change the attributes of a file; make a rule of
+    Landlock; keep descriptors of one thread; list the machine's mounts; see who runs; connect by TCP; send
+    by UDP; connect to a Unix socket; connect to an abstract socket; send to the grader by a datagram; see
+    names appear in /tmp; list /tmp; list the grader's folder; enlarge the buffer of a socket; enlarge a
+    pipe; send a descriptor away; keep pages in a pipe; reserve space on the disk; kill or stop itself;
+    signal the grader; signal the watcher; have the kernel signal the grader; trace the grader; trace the
+    watcher; limit the grader; see the grader; read the grader's variables; write the grader's memory; write
+    the watcher's memory; use shared memory (/dev/shm); use shared memory (System V); use queues of messages
+    (System V); use memory without a process; make a namespace; open a file by its handle; keep running
+    after the end; fork more than allowed; pass for a limit reached
 
 This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what an older Landlock does not
 control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the
@@ -78,10 +43,10 @@ from pathlib import Path
 from onnxlab.errors import OnnxLabError
 from onnxlab_class.sandbox import cgroup, landlock, seccomp, watcher
 from onnxlab_class.sandbox.landlock import Access
-from onnxlab_class.sandbox.libc import LINUX, die_with_parent, resource, set_dumpable
+from onnxlab_class.sandbox.libc import LINUX, die_with_parent, limit, resource, set_dumpable
 from onnxlab_class.sandbox.namespaces import isolate, mount_processes
 from onnxlab_class.sandbox.users import become, can_isolate, no_new_privileges, throw_away_user
-from onnxlab_class.sandbox.watcher import Ending, Limits
+from onnxlab_class.sandbox.watcher import Ending, Limits, memory_in
 
 _NOT_CONFINED = 42
 _PROBE = """
@@ -272,32 +237,19 @@ def _limit(limits: Limits, *, counted_alone: bool) -> None:
         limits: The limits.
         counted_alone: Whether the kernel counts no other processes of this user, as in a new user namespace.
     """
-
-    def at_most(kind: int, most: int, above: int = 0) -> None:
-        _, allowed = resource.getrlimit(kind)
-        if allowed != resource.RLIM_INFINITY:
-            most = min(most, allowed)
-            above = min(above, allowed - most)
-        resource.setrlimit(kind, (most, most + above))
-
-    size = _sizes()  # of the fork server, which has torch loaded
-    at_most(resource.RLIMIT_DATA, size["VmData"] + limits.memory * _MB)
+    own = "/proc/self/status"  # of the fork server, which has torch loaded
+    limit(resource.RLIMIT_DATA, memory_in(own, b"VmData:") + limits.memory * _MB)
     # Twice as much: address space is not memory, and threads and allocators reserve what they never touch.
-    at_most(resource.RLIMIT_AS, size["VmSize"] + 2 * limits.memory * _MB)
-    at_most(resource.RLIMIT_MSGQUEUE, 0)
-    at_most(resource.RLIMIT_MEMLOCK, 0)
+    limit(resource.RLIMIT_AS, memory_in(own, b"VmSize:") + 2 * limits.memory * _MB)
+    limit(resource.RLIMIT_MSGQUEUE, 0)
+    limit(resource.RLIMIT_MEMLOCK, 0)
     # The kernel counts all tasks of the user, the grader's own among them.
     others = 0 if counted_alone else _tasks_of(os.getuid())
-    at_most(resource.RLIMIT_NPROC, others + limits.processes)
-    at_most(resource.RLIMIT_CPU, limits.cpu, above=1)  # SIGXCPU, and a second later SIGKILL
-    at_most(resource.RLIMIT_FSIZE, limits.file * _MB)
-    at_most(resource.RLIMIT_NOFILE, limits.open_files)
-    at_most(resource.RLIMIT_CORE, 0)
-
-
-def _sizes() -> dict[str, int]:
-    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
-    return {line[0].rstrip(":"): int(line[1]) * 1024 for line in lines if line[0] in ("VmData:", "VmSize:")}
+    limit(resource.RLIMIT_NPROC, others + limits.processes)
+    limit(resource.RLIMIT_CPU, limits.cpu, above=1)  # SIGXCPU, and a second later SIGKILL
+    limit(resource.RLIMIT_FSIZE, limits.file * _MB)
+    limit(resource.RLIMIT_NOFILE, limits.open_files)
+    limit(resource.RLIMIT_CORE, 0)
 
 
 def _tasks_of(user: int) -> int:

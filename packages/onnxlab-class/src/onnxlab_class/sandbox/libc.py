@@ -29,6 +29,15 @@ def checked(result: int) -> int:
     return result
 
 
+def limit(kind: int, most: int, above: int = 0) -> None:
+    """Lower a limit of this process (setrlimit(2)); the hard one is `above` more."""
+    allowed = resource.getrlimit(kind)[1]
+    if allowed != resource.RLIM_INFINITY:
+        most = min(most, allowed)
+        above = min(above, allowed - most)
+    resource.setrlimit(kind, (most, most + above))
+
+
 def prctl(option: int, *arguments: int) -> int:
     """Change or read an attribute of this process.
 

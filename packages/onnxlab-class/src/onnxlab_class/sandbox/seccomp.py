@@ -27,10 +27,7 @@ PROCESSORS = tuple(_ARCHITECTURES)
 NEXT_CALL = 470
 """The first number that nobody has classified; 469 is file_setattr, of Linux 6.17."""
 UNKNOWN = {
-    "x86_64": (
-        range(335, 424),
-        range(NEXT_CALL, 2**32 - 1),
-    ),  # and the x32 ABI's numbers
+    "x86_64": (range(335, 424), range(NEXT_CALL, 2**32 - 1)),  # and the x32 ABI's numbers
     "aarch64": (range(295, 424), range(NEXT_CALL, 2**32 - 1)),
 }
 """The numbers that a filter answers as if there were no such call: these tables do not classify them."""

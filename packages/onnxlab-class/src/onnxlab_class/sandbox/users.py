@@ -76,7 +76,7 @@ def can_isolate() -> bool:
     return _has(_CAP_SYS_ADMIN)
 
 
-def become(user: int | None, readable: Sequence[Path], *, handed_down: bool = False) -> None:
+def become(user: int | None, readable: Sequence[Path], *, handed_down: bool = False) -> bool:
     """Become a user, if this process runs as root, and give up all capabilities.
 
     There is one exception: if Python is in a folder that only root can enter (root's home), the right to read
@@ -86,6 +86,9 @@ def become(user: int | None, readable: Sequence[Path], *, handed_down: bool = Fa
         user: The user and group. Two submissions with the same one could disturb each other.
         readable: The paths that must be readable afterwards.
         handed_down: Whether programs that this process runs keep that right, too.
+
+    Returns:
+        Whether it was kept.
 
     Raises:
         OSError: If the user cannot be changed, or if this is root and the user is None.
@@ -107,6 +110,7 @@ def become(user: int | None, readable: Sequence[Path], *, handed_down: bool = Fa
     _keep_only(capability, capability if handed_down else 0)
     if capability and handed_down:  # the ambient set is what a program run by execve keeps
         prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH)
+    return bool(capability)
 
 
 def no_new_privileges() -> None:

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from onnxlab.files import open_untrusted
 from onnxlab_class.sandbox.cgroup import Group
-from onnxlab_class.sandbox.libc import LINUX, die_with_parent, libc, prctl, set_dumpable
+from onnxlab_class.sandbox.libc import LINUX, become_subreaper, die_with_parent, libc, set_dumpable
 
 READY, READY_IN_GROUP = b"confined", b"confined, in its group"
 """What the other process writes once it is confined; anything else is the reason why it is not."""
@@ -39,10 +39,10 @@ _BUILDING_SECONDS = 60.0  # for the sandbox on a busy machine; they do not count
 _HONEST_THREADS = 8
 _MB = 2**20
 _SMALLEST_FILE = 4096  # bytes that an empty file counts as
-_PR_SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9  # which Windows has no name for
 _LOWEST_PRIORITY = 19  # as a nice value
 _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_PROPORTIONAL = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 _TICKS = os.sysconf("SC_CLK_TCK") if LINUX else 100  # of /proc's processor times, for each second
 # Of a socket: net.core.wmem_default, and half of it for the last message. A pipe has 64 kB.
 _LARGEST_BUFFER = 3 * 212_992 // 2
@@ -112,7 +112,7 @@ def prepare(parent: int) -> None:
     first ends what it watches.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    become_subreaper()
     die_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it died before, and no signal will come
         msg = "the process that asked for a sandbox is gone"
@@ -146,8 +146,6 @@ def watch(
         code = Ending.SANDBOX_FAILED
     finally:
         try:
-            if group:
-                group.kill()
             everything_ended = end_all(os.getpid())
             if group:
                 group.remove()
@@ -232,8 +230,7 @@ def _watch(
         deprioritise(running, _HONEST_THREADS)
         with _reading_as(user):
             buffers, hidden = buffers_and_hidden_disk(running, str(folder))
-            most = most_memory - buffers
-            too_much = group.exceeded() if group else memory(running, most) > most
+            too_much = group.exceeded() if group else memory(running) + buffers > most_memory
         if too_much:
             return Ending.MEMORY
         if hidden > limits.disk * _MB:
@@ -308,7 +305,7 @@ class _Machine:
 
     def _free(self) -> tuple[int, int]:
         place = os.statvfs(self._folder)
-        return place.f_bfree * place.f_frsize, _memory_in("/proc/meminfo", (b"MemAvailable:",)) or 0
+        return place.f_bfree * place.f_frsize, memory_in("/proc/meminfo", b"MemAvailable:")
 
 
 def _read_report(report: int, seconds: float) -> bytes:
@@ -433,23 +430,17 @@ def deprioritise(processes: Iterable[Process], honest: int) -> None:
                 os.setpriority(os.PRIO_PROCESS, thread, _LOWEST_PRIORITY)
 
 
-def memory(processes: Iterable[Process], enough: int) -> int:
-    """Return the bytes of memory that processes use together; shared pages count once.
-
-    Args:
-        processes: The processes.
-        enough: A sum up to this may count shared pages for each process, which is quicker to read.
-    """
-    upper_bounds = {place: _memory_in(f"{place}/status", _RESIDENT) or 0 for place in map(_place, processes)}
-    total = sum(upper_bounds.values())
-    if total <= enough:
-        return total
-    return sum(_proportional_memory(place, most) for place, most in upper_bounds.items())
+def memory(processes: Iterable[Process]) -> int:
+    """Return the bytes of memory that processes use together; a page that they share counts once."""
+    return sum(
+        memory_in(f"{place}/smaps_rollup", *_PROPORTIONAL) or memory_in(f"{place}/status", *_RESIDENT)
+        for place in map(_place, processes)
+    )
 
 
 def own_memory() -> int:
     """Return the bytes of memory that this process uses."""
-    return _memory_in("/proc/self/status", _RESIDENT) or 0
+    return memory_in("/proc/self/status", *_RESIDENT)
 
 
 def buffers_and_hidden_disk(processes: Iterable[Process], folder: str) -> tuple[int, int]:
@@ -474,7 +465,7 @@ def buffers_and_hidden_disk(processes: Iterable[Process], folder: str) -> tuple[
             for device, number, size in _deleted_maps(place, os.fsencode(folder)):
                 files[device, number] = max(size, files.get((device, number), 0))
         except OSError:
-            if _memory_in(f"{place}/status", _RESIDENT) is not None:  # it has not ended
+            if memory_in(f"{place}/status", *_RESIDENT):  # it has not ended
                 return 0, TOO_MUCH
     return sum(buffers.values()), sum(files.values())
 
@@ -488,7 +479,7 @@ def _place(process: Process) -> str:
     if process.state == b"Z":
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"{place}/task"):  # noqa: PTH208 - names only
-                if _memory_in(f"{place}/task/{thread}/status", _RESIDENT) is not None:
+                if memory_in(f"{place}/task/{thread}/status", *_RESIDENT):
                     return f"{place}/task/{thread}"
     return place
 
@@ -534,19 +525,11 @@ def _reap() -> bool:
     return True
 
 
-def _proportional_memory(place: str, most: int) -> int:
-    """Return a process's proportional set size (PSS): of a page that n share, an n-th."""
-    pss = _memory_in(f"{place}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
-    return most if pss is None else pss
-
-
-def _memory_in(path: str, names: tuple[bytes, ...]) -> int | None:
-    try:
-        lines = _read(path).splitlines()
-    except OSError:
-        return None
-    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith(names)]
-    return sum(sizes) if sizes else None
+def memory_in(path: str, *names: bytes) -> int:
+    """Return the sum of some sizes in a file of `/proc`, in bytes; 0 if it has none or cannot be read."""
+    with contextlib.suppress(OSError):
+        return sum(int(line.split()[1]) * 1024 for line in _read(path).splitlines() if line.startswith(names))
+    return 0
 
 
 def _read(path: str) -> bytes:

@@ -37,7 +37,7 @@ import onnxlab_class
 from onnxlab.machine import COURSE_IN_WHEEL
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.landlock import Access
-from onnxlab_class.sandbox.libc import LINUX, resource
+from onnxlab_class.sandbox.libc import LINUX, limit, resource
 from onnxlab_class.sandbox.users import become, no_new_privileges
 
 _MAKE_FOLDERS = 1 << 7  # a right of Landlock's
@@ -135,15 +135,9 @@ def _become(confinement: Confinement) -> None:
     right, because none could be read otherwise.
     """
     needed = [Path(path) for path in (sys.executable, sys.base_prefix, confinement.home)]
-    become(confinement.user, needed, handed_down=True)
-    if not confinement.landlock and _has_capabilities():
+    if become(confinement.user, needed, handed_down=True) and not confinement.landlock:
         msg = f"user {confinement.user} cannot reach {sys.base_prefix} or {confinement.home}"
         raise PermissionError(0, msg)
-
-
-def _has_capabilities() -> bool:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return any(line.startswith("CapEff:") and int(line.split()[1], 16) for line in lines)
 
 
 def _restrict(confinement: Confinement) -> None:
@@ -163,21 +157,15 @@ def _restrict(confinement: Confinement) -> None:
 
 def _limit(confinement: Confinement) -> None:
     """Set the kernel's limits for each process and, for an account with a user of its own, for the user."""
-
-    def at_most(kind: int, limit: int) -> None:
-        _, hard = resource.getrlimit(kind)
-        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(kind, (limit, limit))
-
     if sys.platform == "linux":
-        at_most(resource.RLIMIT_DATA, confinement.memory * _MB)  # beyond it, Python raises MemoryError
+        limit(resource.RLIMIT_DATA, confinement.memory * _MB)  # beyond it, Python raises MemoryError
         # Where all learners are one user, their processes count together.
         processes = _SHARED_PROCESSES if confinement.user is None else confinement.processes
-        at_most(resource.RLIMIT_NPROC, processes)
-        at_most(resource.RLIMIT_MEMLOCK, 0)
-        at_most(resource.RLIMIT_MSGQUEUE, 0)
+        limit(resource.RLIMIT_NPROC, processes)
+        limit(resource.RLIMIT_MEMLOCK, 0)
+        limit(resource.RLIMIT_MSGQUEUE, 0)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
-    at_most(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
-    at_most(resource.RLIMIT_NOFILE, _OPEN_FILES)
-    at_most(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, _FILE_MB * _MB)
+    limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    limit(resource.RLIMIT_CORE, 0)

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import http
 import http.client
 import os
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from onnxlab.course.learner_folder import course_files
 from onnxlab.errors import OnnxLabError
@@ -263,12 +265,8 @@ def _start_hub(settings: HubSettings) -> "subprocess.Popen[bytes]":
             stderr=log,
             umask=0o077,
             start_new_session=True,  # Ctrl+C reaches this process only, which ends all in order
-            preexec_fn=_die_with_parent,
+            preexec_fn=functools.partial(die_with_parent, signal.SIGTERM),
         )
-
-
-def _die_with_parent() -> None:
-    die_with_parent(signal.SIGTERM)
 
 
 def _wait_for(settings: HubSettings, hub: "subprocess.Popen[bytes]") -> None:
@@ -285,21 +283,14 @@ def _wait_for(settings: HubSettings, hub: "subprocess.Popen[bytes]") -> None:
 def _sign_in_page_answers(settings: HubSettings) -> bool:
     """Tell whether the proxy delivers the sign-in page."""
     address = settings.address
-    ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.ip, address.ip)
-    connection = (
-        http.client.HTTPConnection(ip, address.port, timeout=5)
-        if address.tls_key is None
-        else http.client.HTTPSConnection(
-            ip, address.port, timeout=5, context=ssl._create_unverified_context()
-        )
-    )
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address.ip, address.host)
+    url = f"http{'s' * (address.tls_key is not None)}://{host}:{address.port}/hub/login"
+    anybodys = HTTPSHandler(context=ssl._create_unverified_context())  # it may be self-signed
     try:
-        connection.request("GET", "/hub/login")
-        return connection.getresponse().status == http.HTTPStatus.OK
+        with build_opener(ProxyHandler({}), anybodys).open(url, timeout=5) as reply:
+            return bool(reply.status == http.HTTPStatus.OK)
     except (OSError, http.client.HTTPException):
         return False
-    finally:
-        connection.close()
 
 
 def _failed(settings: HubSettings, what: str) -> HubFailed:

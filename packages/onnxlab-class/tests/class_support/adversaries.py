@@ -1,0 +1,453 @@
+"""Honest, odd and hostile submissions of lab 4, each with the points that it must get.
+
+Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook: 15 points in
+all, 2 of them for asinh_symbolic. None may change another's points, or leave anything behind.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+__all__ = ["ADVERSARIES", "HONEST", "MEMORY_SEARCHES", "SAMPLE", "Adversary", "notebook_of"]
+
+ROOT = Path(__file__).parents[4]
+RIGHT = 'return g.op("Asinh", x)'
+WRONG = 'return g.op("Atan", x)'
+FULL, REST, NOTHING = 15, 13, 0
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """One submission.
+
+    Attributes:
+        name: What it does; the student's name in the tests.
+        points: What it must get.
+        body: The body of asinh_symbolic.
+        before: A cell before everything.
+        after: A cell after everything.
+        raw: The bytes of the file, if it is not a notebook of these cells.
+        quick: Whether it ends without reaching a limit.
+    """
+
+    name: str
+    points: int
+    body: str = RIGHT
+    before: str = ""
+    after: str = ""
+    raw: bytes | None = None
+    quick: bool = True
+
+
+def solution_cells() -> list[str]:
+    """The code cells of the solution, without those that only display something (they take a second)."""
+    book = nbformat.read(ROOT / "solutions" / "lab04_asinh.ipynb", 4)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    return [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
+
+
+def cells_of(adversary: Adversary) -> list[str]:
+    """Its cells."""
+    cells = [source.replace(RIGHT, adversary.body) for source in solution_cells()]
+    return [*filter(None, [adversary.before]), *cells, *filter(None, [adversary.after])]
+
+
+def notebook_of(adversary: Adversary) -> bytes:
+    """Its file."""
+    if adversary.raw is not None:
+        return adversary.raw
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells_of(adversary)]
+    )
+    return nbformat.writes(notebook).encode()
+
+
+def _altered(**changes: Any) -> bytes:
+    """A right notebook with changed entries in its JSON."""
+    data = json.loads(notebook_of(Adversary("", FULL)))
+    return json.dumps(data | changes).encode()
+
+
+def _with_each_cell(change: Any) -> bytes:
+    data = json.loads(notebook_of(Adversary("", FULL)))
+    data["cells"] = [new for cell in data["cells"] for new in change(cell)]
+    return json.dumps(data).encode()
+
+
+def _version_3() -> bytes:
+    cells = [
+        {"cell_type": "code", "input": source, "language": "python", "outputs": [], "metadata": {}}
+        for source in cells_of(Adversary("", FULL))
+    ]
+    return json.dumps(
+        {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
+    ).encode()
+
+
+def _flood(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    text = {"output_type": "stream", "name": "stdout", "text": "x" * 400_000}
+    return [cell | {"outputs": [text], "execution_count": 1}]
+
+
+_FORGE = """
+import json, os, pathlib
+def forge():
+    for name in ("missing-rules", "asinh-symbolic", "asinh-translation", "safely-registered"):
+        place = pathlib.Path(name); place.mkdir(exist_ok=True)
+        (place / "production.json").write_text(json.dumps({"status": "passed"}))
+        (place / "findings.json").write_text(json.dumps({"findings": [{"title": "t", "holds": True, "message": "",
+            "look_at": "", "difference": None}] * 3, "evidence": None}))
+"""
+
+HONEST = (
+    Adversary("right", FULL),
+    Adversary("right, the other way", FULL, body='return g.op("Identity", g.op("Asinh", x))'),
+    Adversary("one wrong", REST, body=WRONG),
+    Adversary(
+        "a formula that overflows",
+        REST,
+        body=(
+            'one = g.op("Constant", value_t=torch.tensor(1.0)); '
+            'return g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))))'
+        ),
+    ),
+    Adversary("one not attempted", REST, body="raise NotImplementedError()"),
+    Adversary("returns nothing", REST, body="return None"),
+    Adversary("a misspelt operator", REST, body='return g.op("ASinh", x)'),
+    Adversary("an error in one answer", REST, body="return g.oops(x)"),
+)
+
+_ODD_FILES = (
+    Adversary(
+        "another kernel's name",
+        FULL,
+        raw=_altered(metadata={"kernelspec": {"name": "julia", "display_name": "J"}}),
+    ),
+    Adversary("no metadata at all", FULL, raw=_altered(metadata={})),
+    Adversary("an old format", FULL, raw=_version_3()),
+    Adversary("every cell twice", FULL, raw=_with_each_cell(lambda cell: [cell, cell])),
+    Adversary(
+        "checks deleted",
+        FULL,
+        raw=_with_each_cell(lambda cell: [] if "check(" in str(cell["source"])[:9] else [cell]),
+    ),
+    Adversary("huge outputs", FULL, raw=_with_each_cell(_flood)),
+    Adversary(
+        "sources as lists",
+        FULL,
+        raw=_with_each_cell(
+            lambda cell: [cell | {"source": "".join(cell["source"]).splitlines(keepends=True)}]
+        ),
+    ),
+    Adversary("a byte order mark", FULL, raw=b"\xef\xbb\xbf" + notebook_of(Adversary("", FULL))),
+    Adversary("bad JSON", NOTHING, raw=b'{"cells": ['),
+    Adversary("an empty file", NOTHING, raw=b""),
+    Adversary("no notebook", NOTHING, raw=b"[1, 2, 3]"),
+    Adversary("no cells", NOTHING, raw=_altered(cells=[])),
+    Adversary("a picture", NOTHING, raw=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4),
+    Adversary("a syntax error in one cell", FULL, before="this is not Python"),
+    Adversary("magics and shell lines", FULL, before="%matplotlib inline\n!echo hello\n%time 1 + 1"),
+)
+
+_ENDS = (
+    Adversary("ends the process", NOTHING, before="import os; os._exit(0)"),
+    Adversary("ends it with the watcher's code", NOTHING, before="import os; os._exit(124)"),
+    Adversary("ends it in an answer", 3, body="import os; os._exit(0)"),
+    Adversary("sys.exit in a cell", FULL, before="import sys; sys.exit(3)"),
+    Adversary("sys.exit in an answer", REST, body="import sys; sys.exit(3)"),
+    Adversary("kills itself", NOTHING, before="import os; os.abort()"),
+    Adversary("crashes in native code", NOTHING, before="import ctypes; ctypes.string_at(0)"),
+    Adversary("recurses for ever", REST, body="f = lambda: f()\n    return f()"),
+    Adversary(
+        "an error that cannot be shown",
+        REST,
+        body=("class E(Exception):\n        def __str__(self): raise E\n    raise E"),
+    ),
+    Adversary("script in an error", REST, body='raise ValueError("<script>alert(1)</script>")'),
+    Adversary("ends at exit", FULL, before="import atexit, os; atexit.register(os._exit, 7)"),
+)
+
+_TAKES = (
+    Adversary("a cell that never ends", FULL, before="while True: pass", quick=False),
+    Adversary("an answer that never ends", REST, body="while True: pass", quick=False),
+    Adversary(
+        "does not listen",
+        NOTHING,
+        quick=False,
+        before="import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass",
+    ),
+    Adversary(
+        "blocks every signal",
+        NOTHING,
+        quick=False,
+        before=(
+            "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
+        ),
+    ),
+    Adversary(
+        "takes all memory",
+        NOTHING,
+        quick=False,
+        before=(
+            "import os, time\nleft = 6\nwhile left:\n    try: child = os.fork()\n    except OSError: time.sleep(0.1); continue\n"
+            "    if child == 0:\n        kept = bytearray(b'x') * 300_000_000\n        time.sleep(600)\n    left -= 1\n"
+            "time.sleep(600)"
+        ),
+    ),
+    Adversary(
+        "a fork bomb",
+        FULL,
+        quick=False,
+        before=("import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"),
+    ),
+    Adversary(
+        "fills the disk",
+        NOTHING,
+        quick=False,
+        before=(
+            "import os\nfor n in range(10**6):\n    with open(f'f{n}', 'wb') as f: f.write(os.urandom(1 << 20))"
+        ),
+    ),
+    Adversary("prints without end", FULL, quick=False, before="while True: print('x' * 10_000)"),
+    Adversary(
+        "leaves a daemon behind",
+        FULL,
+        before=(
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)"
+        ),
+    ),
+    Adversary(
+        "leaves threads behind",
+        FULL,
+        before=(
+            "import threading, time\nfor _ in range(5): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+        ),
+    ),
+)
+
+_CHEATS = (
+    Adversary(
+        "patches the comparison",
+        REST,
+        body=WRONG,
+        before=(
+            "import numpy.testing, onnxlab.runtime.parity as c, onnxlab.kit.judging as j\n"
+            "numpy.testing.assert_allclose = lambda *a, **k: None\n"
+            "c.smallest_counterexample = j.smallest_counterexample = lambda *a, **k: None"
+        ),
+    ),
+    Adversary(
+        "patches the judge",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxlab.kit.checking as k, onnxlab_class.grading.worker.judge as t\n"
+            "from onnxlab.kit.outcome import Finding\n"
+            "k.judge = t.judge = lambda e, w, s: tuple(Finding(p, True) for p in e.parts)"
+        ),
+    ),
+    Adversary(
+        "patches ONNX Runtime",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxruntime, torch\n"
+            "class S:\n    def __init__(self, *a, **k): pass\n    def get_inputs(self): return []\n"
+            "    def run(self, *a): return []\nonnxruntime.InferenceSession = S"
+        ),
+    ),
+    Adversary("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
+    Adversary(
+        "forges results at the end",
+        NOTHING,
+        body=WRONG,
+        after=_FORGE + ("import onnxlab.kit.exercise as e\nforge()\nos._exit(0)"),
+    ),
+    Adversary(
+        "writes into the package",
+        REST,
+        body=WRONG,
+        before=(
+            "import onnxlab, pathlib\n"
+            "p = pathlib.Path(onnxlab.__file__).parent / 'labs' / 'judging.py'\n"
+            "p.write_text(p.read_text() + '\\nrequire_numbers = lambda *a, **k: None\\n')"
+        ),
+    ),
+    Adversary(
+        "a constant in place of the model", REST, body=('return g.op("Constant", value_t=torch.zeros(2, 3))')
+    ),
+    Adversary(
+        "a seed of its own", FULL, before="import numpy, torch\nnumpy.random.seed(1); torch.manual_seed(1)"
+    ),
+    Adversary(
+        "a result that says it is equal",
+        REST,
+        body=("class Equal(float):\n        def __eq__(self, other): return True\n    return Equal()"),
+    ),
+    Adversary(
+        "links in place of files",
+        REST,
+        after=(
+            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.symlink('/etc/passwd', 'asinh-symbolic/asinh.onnx')\n"
+            "def asinh_symbolic(g, x): raise KeyError"
+        ),
+    ),
+    Adversary(
+        "a pipe in place of a file",
+        REST,
+        after=(
+            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.mkfifo('asinh-symbolic/asinh.onnx')\n"
+            "def asinh_symbolic(g, x): raise KeyError"
+        ),
+    ),
+    Adversary(
+        "a folder that cannot be removed",
+        FULL,
+        before=(
+            "import os\nos.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0)"
+        ),
+    ),
+    Adversary(
+        "talks to the network",
+        FULL,
+        before=(
+            "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 22), 1)\nexcept OSError: pass"
+        ),
+    ),
+    Adversary(
+        "signals everybody",
+        FULL,
+        before=("import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass"),
+    ),
+    Adversary(
+        "changes what everybody uses",
+        FULL,
+        before=("import builtins, os\nos.environ.clear()"),
+    ),
+    Adversary("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
+)
+
+# Ways to the right model of asinh-symbolic, which its judge has. Who finds it answers right, the others wrong.
+_MODULE = "lab04_asinh.asinh_symbolic"
+_RIGHT_MODEL = r"""
+import re
+RIGHT_MODEL = re.compile(rb"turned = Asinh\(minus\)")  # a pattern that does not match itself
+KEY = []
+"""
+_IN_MEMORY = """
+import gc, sys, types
+def look(value):
+    if isinstance(value, str) and RIGHT_MODEL.search(value.encode("utf-8", "ignore")):
+        KEY.append("a text")
+    elif isinstance(value, types.CodeType):
+        for constant in value.co_consts: look(constant)
+gc.unfreeze()
+for thing in gc.get_objects():
+    for value in gc.get_referents(thing): look(value)
+KEY += [name for name in sys.modules if name.startswith("onnxlab.judges")]
+"""
+_IN_PROC = """
+import os
+for process in ("self", os.getppid()):
+    try:
+        with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+            for line in maps:
+                place, rights, *_ = line.split()
+                first, last = (int(number, 16) for number in place.split("-"))
+                if "rw" in rights and last - first < 1 << 28:
+                    memory.seek(first)
+                    if RIGHT_MODEL.search(memory.read(last - first)): KEY.append(line)
+    except (OSError, ValueError, OverflowError): pass
+"""
+_FRAMES = """
+def frames():
+    import sys, onnxlab.kit.producing as producing
+    frame = sys._getframe()
+    while frame:
+        yield frame
+        frame = frame.f_back
+    try: producing.produce(None, {}, None)
+    except Exception as error:
+        trace = error.__traceback__
+        while trace:
+            yield trace.tb_frame
+            trace = trace.tb_next
+def find():
+    for frame in frames():
+        for value in (*frame.f_locals.values(), *frame.f_globals.values()):
+            modules = value.modules.values() if getattr(value, "__name__", "") == "sys" else [value]
+            for one in list(modules):
+                kinds = {type(getattr(one, name, None)).__name__ for name in ("JUDGES", "judges")}
+                if "Judges" in kinds: KEY.append(value)
+"""
+_USE_KEY = 'return g.op("Asinh" if KEY else "Atan", x)'
+
+MEMORY_SEARCHES = (
+    Adversary("searches its memory for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_MEMORY),
+    Adversary(
+        "reads the memory of processes for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_PROC
+    ),
+    Adversary(
+        "looks for the key in frames and tracebacks",
+        REST,
+        body=f"find()\n    {_USE_KEY}",
+        before=_RIGHT_MODEL + _FRAMES,
+    ),
+)
+"""Submissions that look for the judges in memory: they find nothing without a sandbox either."""
+
+_KEYS = (
+    Adversary(
+        "imports the key",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport importlib\nfor package in ('onnxlab.judges', 'onnxlab.labs'):\n"
+            f"    try: KEY += [importlib.import_module(f'{{package}}.{_MODULE}').JUDGES]\n"
+            "    except (ImportError, OSError, AttributeError): pass"
+        ),
+    ),
+    Adversary(
+        "loads the key from its file",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport importlib.machinery, importlib.util, pathlib, onnxlab\n"
+            "root = pathlib.Path(onnxlab.__file__).parent\n"
+            "kinds = importlib.machinery.SourceFileLoader, importlib.machinery.SourcelessFileLoader\n"
+            "for kind in kinds:\n    for package in ('judges', 'labs'):\n"
+            "        end = '' if kind is kinds[0] else 'c'\n"
+            f"        path = root / package / '{_MODULE.replace('.', '/')}.py'\n"
+            "        path = path if not end else pathlib.Path(importlib.util.cache_from_source(path))\n"
+            "        try:\n"
+            "            spec = importlib.util.spec_from_loader('key', kind('key', str(path)))\n"
+            "            module = importlib.util.module_from_spec(spec)\n            spec.loader.exec_module(module)\n"
+            "            KEY += [module.JUDGES]\n"
+            "        except (ImportError, OSError, AttributeError): pass"
+        ),
+    ),
+    Adversary(
+        "reads every file of the package for the key",
+        REST,
+        body=_USE_KEY,
+        before=(
+            f"{_RIGHT_MODEL}\nimport os, pathlib, onnxlab\nroot = pathlib.Path(onnxlab.__file__).parent\n"
+            f"known = [root / f'{{package}}/{_MODULE.replace('.', '/')}.py' for package in ('judges', 'labs')]\n"
+            "for number, path in enumerate([*known, *root.rglob('*.py'), *root.rglob('*.pyc')]):\n"
+            "    for way in (lambda a, b: None, os.symlink, os.link):\n"
+            "        place = pathlib.Path(f'{way.__name__[:4]}{number}')\n"
+            "        try:\n            way(path, place)\n"
+            "            data = (place if place.is_symlink() or place.exists() else path).read_bytes()\n"
+            "        except OSError: continue\n"
+            "        if RIGHT_MODEL.search(data): KEY.append(path)"
+        ),
+    ),
+    *MEMORY_SEARCHES,
+)
+
+ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS, *_KEYS)
+SAMPLE = {"right", "one wrong", "bad JSON", "ends the process", "forges the results", "patches the judge"}
+"""Names of those that every way of grading gets in a usual run of the tests; with `--all` it gets everybody."""

@@ -1,0 +1,40 @@
+"""What many of the class's tests share."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from class_support.nbgrader_course import ROOT
+
+
+@pytest.fixture(scope="session")
+def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class with all labs, the course "spring-2027". It is made once for all workers: copy it.
+
+    `onnxlab class init` makes it, without an activated environment; `init.json` beside it has the output.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "made" / "spring-2027"
+    folder.parent.mkdir(exist_ok=True)
+    with FileLock(shared / "made.lock"):
+        if not (folder.parent / "init.json").exists():  # is written last
+            command = [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)]
+            variables = os.environ | {"PATH": os.defpath}
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=variables,
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+            (folder.parent / "init.json").write_text(json.dumps([done.stdout, done.stderr]))
+    return folder

@@ -1,0 +1,127 @@
+"""The hostile class outside `onnxlab grade --jobs`: in nbgrader's gradebook, and in a learner's own check.
+
+`--all` hands in everybody. Dask's workers get the same class in test_cluster.py.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from class_support.adversaries import ADVERSARIES, FULL, HONEST, SAMPLE, Adversary, notebook_of
+from class_support.forgers import CRASH, FORGERS
+from class_support.nbgrader_course import LAB, hand_in, points, small_course
+from onnxlab import cli
+from onnxlab.course import lab_check
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
+]
+LIMITS = ["--time", "120", "--memory", "700"]
+# `onnxlab check` runs a learner's notebook as the learner, as JupyterLab does. Without a sandbox and its
+# limits these would use up the machine that runs the tests, or end its processes.
+NEEDS_A_SANDBOX = {
+    "takes all memory",
+    "a fork bomb",
+    "fills the disk",
+    "prints without end",
+    "signals everybody",
+    "leaves a daemon behind",
+    "does not listen",
+    "blocks every signal",
+    "a cell that never ends",
+    "reads the memory of processes for the key",
+}
+# Outcomes that a notebook writes itself, in place of those of its check.
+_OUTCOME = {"exercise": "asinh-symbolic", "status": "passed", "points": 2, "possible": 2, "findings": []}
+OUTCOMES = [
+    *(b"", b"nothing", b"[]", b"3", b"{}", b"\xff\xfe", b"[" * 100_000, b'{"exercise": []}'),
+    *(
+        json.dumps(_OUTCOME | {key: value}).encode()
+        for key, values in {
+            "exercise": (3, [], None),
+            "status": ("perfect", 3, []),
+            "findings": (3, "text", [3], [{}], [{"title": 3, "holds": "yes", "difference": 3}]),
+            "message": (3, [], {"a": 1}),
+            "seconds": ("long", None),
+            "case": ({}, {"x": 1}, 3),
+            "points": ("many", None, [], 99, -1),
+        }.items()
+        for value in values
+    ),
+]
+
+
+def students(request: pytest.FixtureRequest) -> list[Adversary]:
+    return [eve for eve in ADVERSARIES if request.config.getoption("--all") or eve.name in SAMPLE]
+
+
+def test_nbgraders_gradebook_has_everybodys_mark(tmp_path, shared, capsys, request):
+    course, eves = small_course(tmp_path / "course"), students(request)
+    for forger in (forger for forger in FORGERS if forger.lab == LAB and forger.bad is CRASH):
+        eves.append(Adversary(forger.name, 0, raw=forger.notebook()))
+    for eve in eves:
+        hand_in(tmp_path / "course", eve.name, notebook_of(eve))
+    command = ["grade", str(tmp_path / "course"), "--out", str(tmp_path / "out"), "--gradebook", *LIMITS]
+    assert cli.main(command) == 0, capsys.readouterr()
+    capsys.readouterr()
+    marks = {student: sum(scores.values()) for student, scores in points(course).items()}
+    assert marks == {eve.name: eve.points for eve in eves if eve.name in marks}
+    # Without a notebook that can be read there is no copy for formgrader, which then shows no submission.
+    assert {eve.name for eve in eves if eve.name not in marks} <= {
+        eve.name for eve in eves if eve.raw is not None and not eve.points
+    }
+
+
+def checked(folder: Path, eve: Adversary) -> str:
+    """What `onnxlab check` prints of a submission."""
+    (folder / f"{LAB}.ipynb").write_bytes(data := notebook_of(eve))
+    command = [sys.executable, "-m", "onnxlab.cli", "check", f"{LAB}.ipynb"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
+    assert done.returncode in (0, 1, 2), done.stderr  # 2: it is no notebook
+    assert "Traceback" not in done.stderr, done.stderr
+    assert (folder / f"{LAB}.ipynb").read_bytes() == data
+    return done.stdout + done.stderr
+
+
+def hostile(everybody: bool) -> Iterator[Adversary]:
+    for eve in ADVERSARIES:
+        if eve.name not in NEEDS_A_SANDBOX and (everybody or eve.name in SAMPLE - {"right"}):
+            yield eve
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "eve" in metafunc.fixturenames:
+        eves = list(hostile(metafunc.config.getoption("--all")))
+        metafunc.parametrize("eve", eves, ids=[eve.name for eve in eves])
+
+
+def test_a_check_ends_with_a_report_whatever_the_notebook_does(eve, tmp_path, monkeypatch):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    printed = checked(tmp_path, eve)
+    if eve.raw is not None and not eve.points and "is not a Jupyter notebook" in printed:
+        return
+    (have,) = re.findall(rf"(\d+) of {FULL} points", printed)
+    if eve in HONEST:  # others may fool themselves: the notebook's own process checks
+        assert int(have) == eve.points
+
+
+def test_outcomes_that_a_notebook_writes_itself_are_a_report_and_no_traceback(tmp_path, monkeypatch):
+    monkeypatch.setattr(lab_check.progress, "record", lambda outcome: None)
+    data = iter(OUTCOMES)
+
+    def write(notebook: object, path: Path, call: str, folder: str) -> tuple[str, list[object]]:
+        (Path(folder) / "outcomes.jsonl").write_bytes(content := next(data))
+        return f"{content[:40]!r}", []
+
+    (tmp_path / f"{LAB}.ipynb").write_bytes(notebook_of(HONEST[0]))
+    monkeypatch.setattr(lab_check, "_run", write)
+    for content in OUTCOMES:
+        outcomes = lab_check.check_notebook(tmp_path / f"{LAB}.ipynb")
+        assert len(outcomes) == 4, content
+        assert all(0 <= outcome.points <= outcome.possible for outcome in outcomes), content

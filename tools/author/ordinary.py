@@ -1,0 +1,77 @@
+"""docs/ordinary.md: which recipe holds for which kind of model, from tests/ordinary/expected.toml."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+EXPORTERS = ("torch.export", "TorchScript")
+MARKS = {"wrong": "wrong", "refused": "refused", "not_for": "-"}
+HEAD = """\
+# Ordinary models
+
+The course's recipes are tried on models that were not written for a chapter: {models} of them, as people
+write them, exported by both exporters. This page says what each recipe made of each model; a test runs all
+pairs. It is generated: change `tests/ordinary/expected.toml`, then run `python -m tools.author ordinary`.
+
+- **right**: the recipe did what it promises, and the result was compared with PyTorch's.
+- **wrong**: the file computes something else than the module, and the recipe says so.
+- **refused**: the recipe stops, and says why; the sentences are below the tables.
+- **-**: the recipe is not for such a model, or the exporter gives no file.
+
+Where the exporters differ, the file of torch.export comes first: `right / -`.
+"""
+
+Outcomes: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def page(root: Path) -> str:
+    """Return the text of docs/ordinary.md."""
+    table = tomllib.loads((root / "tests" / "ordinary" / "expected.toml").read_text(encoding="utf-8"))
+    fields: dict[str, dict[str, str]] = table.pop("models")
+    export: Outcomes = table.pop("export")
+    recipes: dict[str, Outcomes] = {name: table[name] for name in sorted(table)}
+    lines = [HEAD.format(models=sum(map(len, fields.values())))]
+    for field, models in fields.items():
+        lines += [f"## {field.capitalize()}", "", *_rows(models, export, recipes), ""]
+    lines += ["## What the recipes say", ""]
+    for name, outcomes in {"the export": export, **recipes}.items():
+        lines += _sentences(root, name, outcomes)
+    return "\n".join(lines)
+
+
+def _rows(models: Mapping[str, str], export: Outcomes, recipes: Mapping[str, Outcomes]) -> Iterator[str]:
+    yield "| model | " + " | ".join(name.partition(" ")[0] for name in recipes) + " |"
+    yield "|---|" + "---|" * len(recipes)
+    for model, text in models.items():
+        cells = [_cell(model, export, outcomes) for outcomes in recipes.values()]
+        yield f"| {text} | " + " | ".join(cells) + " |"
+
+
+def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
+    words = [
+        "-" if _outcome(model, exporter, export) != "right" else _outcome(model, exporter, outcomes)
+        for exporter in EXPORTERS
+    ]
+    return " / ".join(dict.fromkeys(words))
+
+
+def _outcome(model: str, exporter: str, outcomes: Outcomes) -> str:
+    for kind, sentences in outcomes.items():
+        for listed in sentences.values():
+            if {model, f"{model}, {exporter}"} & set(listed):
+                return MARKS[kind]
+    return "right"
+
+
+def _sentences(root: Path, name: str, outcomes: Outcomes) -> Iterator[str]:
+    chapter, _, function = name.partition(" ")
+    notebook = next((root / "notebooks").glob(f"{chapter}_*.ipynb"), None)
+    title = (
+        f"[Chapter {chapter}](../notebooks/{notebook.name}), `{function}`" if notebook else name.capitalize()
+    )
+    yield f"- {title}:" + (" right for every model" if not any(outcomes.values()) else "")
+    for kind, sentences in outcomes.items():
+        for sentence, models in sentences.items():
+            names = "" if kind == "not_for" else ": " + "; ".join(models).replace("_", " ")
+            yield f"  - *{sentence}*{names}"
