@@ -128,7 +128,7 @@ def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
     own_index = os.environ.get(INDEX_VARIABLE, "")
     if own_index:  # an index has a page for each package, a mirror of files one page with all links
         attempt = ["--index-url", own_index, "--find-links", own_index, f"{pin}+cpu"]
-        why = Message(
+        why: str = Message(
             "{own_index}, which {index_variable} names, has no CPU build of {pin} for this Python.",
             own_index=own_index,
             index_variable=INDEX_VARIABLE,

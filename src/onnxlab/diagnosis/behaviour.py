@@ -375,8 +375,8 @@ def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
         if node.op_type == "Erf":
             missed.setdefault(Message("Erf, of a Gelu"), []).append(label(node))
         if node.op_type in ("Conv", "MatMul", "Gemm") and made_by[:2] == ["DequantizeLinear"] * 2:
-            pattern = Message("{name} in float32 between quantised values", name=node.op_type)
-            missed.setdefault(pattern, []).append(label(node))
+            loose = Message("{name} in float32 between quantised values", name=node.op_type)
+            missed.setdefault(loose, []).append(label(node))
     for pattern, labels in missed.items():
         what = Message(
             "Not fused: {pattern} ({count}): {listing}.",

@@ -159,7 +159,7 @@ def twins(tensors: tuple[StoredTensor, ...]) -> list[tuple[StoredTensor, StoredT
     for tensor in tensors:
         if tensor.array is not None:
             groups[tensor.dtype, tensor.size].append(tensor)
-    pairs = []
+    pairs: list[tuple[StoredTensor, StoredTensor, str]] = []
     for group in (group for group in groups.values() if len(group) > 1):
         first: dict[tuple[bytes, tuple[int, ...]], StoredTensor] = {}
         for tensor in group:

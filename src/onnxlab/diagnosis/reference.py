@@ -127,7 +127,7 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
     network, example = reference(name)
     inputs = declared(load(path).graph.input)
     if len(inputs) != len(example):
-        what = Message(
+        what: str = Message(
             "The file has {count} inputs, and the factory returned {count2} tensors.",
             count=len(inputs),
             count2=len(example),

@@ -148,7 +148,7 @@ def require_numbers(
         counterexample = smallest_counterexample(reference, model, inputs, atol, rtol)
     except Exception as error:  # a model that does not load, or that has other inputs
         reason = short_reason(error)
-        msg = Message("The model cannot be run with these inputs: {reason}", reason=reason)
+        msg: str = Message("The model cannot be run with these inputs: {reason}", reason=reason)
         own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
         hint = own or "Compare the model's inputs with the function's arguments."
         raise Wrong(msg, hint, evidence=shown) from None

@@ -68,7 +68,8 @@ class Wrong(Exception):
         evidence: Evidence | None = None,
         **values: object,
     ) -> None:
-        self.message, self.look_at = Message(message, **values), Message(look_at, **values)
+        self.message: str = Message(message, **values)
+        self.look_at: str = Message(look_at, **values)
         super().__init__(self.message)
         self.difference, self.evidence = difference, evidence
 

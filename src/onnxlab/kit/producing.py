@@ -149,7 +149,9 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
         with _restored_state(work.questions()), _redirected(printed), translations, limit:
             asking(answers, work, work.questions())
     except TimeLimitReached as error:
-        message = Message("Not ready after {exercise.time_limit:g} seconds, and left.", exercise=exercise)
+        message: str = Message(
+            "Not ready after {exercise.time_limit:g} seconds, and left.", exercise=exercise
+        )
         return Production(Status.TIMED_OUT, message, own_line(error))
     except Wrong as wrong:
         where = own_line(wrong.__cause__) if wrong.__cause__ else ""

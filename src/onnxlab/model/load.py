@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import onnx
-from google.protobuf.message import DecodeError
-from google.protobuf.message import Message as Proto  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import Message as Proto
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from onnxlab.errors import ModelNotReadable

@@ -9,6 +9,7 @@ import onnx
 import torch
 
 from onnxlab.errors import UnknownValue
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, largest_difference
 from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
@@ -73,10 +74,10 @@ def first_divergence(
 def _problem(expected: Array, actual: Array) -> str:
     mismatches: list[str] = []
     if expected.dtype != actual.dtype:
-        mismatches.append(f"type {actual.dtype} instead of {expected.dtype}")
+        mismatches.append(Message("type {a.dtype} instead of {b.dtype}", a=actual, b=expected))
     if expected.shape != actual.shape:
-        mismatches.append(f"shape {actual.shape} instead of {expected.shape}")
-    return ", ".join(mismatches)
+        mismatches.append(Message("shape {a.shape} instead of {b.shape}", a=actual, b=expected))
+    return Message.compose(", ", mismatches)
 
 
 def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:

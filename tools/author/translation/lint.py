@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polib
 
-from onnxlab.language import GAP
+from onnxlab.message import GAP
 from tools.author.translation.units import MARKDOWN
 
 _CJK = r"\u3400-\u9fff"

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.diagnosis.messages import sentences
-from onnxlab.language import AROUND, GAP, context, letters
+from onnxlab.language import AROUND, context, letters
+from onnxlab.message import GAP
 
 _CLASS = "../../packages/onnxlab-class/src/onnxlab_class"
 MODULES = (
@@ -69,6 +70,17 @@ _ELSEWHERE = (
     "What was made crashes ONNX Runtime or onnx ({why}).",
     "The judge could not make sense of what was handed in ({why}).",
     "risk",
+    # the table of a comparison, whose code chapter 01 shows
+    "largest difference",
+    "wrong: {problem}",
+    "below {bound}",
+    "{difference} at {where}",
+    "{inputs}: {output}: {problem}",
+    "{count} of {total} elements, most at {where}: {value} instead of {expected}",
+    "nothing was compared",
+    "number of outputs",
+    "cannot be loaded: {reason}",
+    "asked for {names}, got {other_names}",
     # course.py, which any Python since 2.7 has to parse
     "This is Python {version}, which is too old for the course.",
     "This is Python {version}, which is newer than the course.",

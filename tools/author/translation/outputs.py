@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlab.language import GAP, alternatives, context, joined, letters, placed, regular, tr
+from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
+from onnxlab.message import GAP
 from onnxlab.plain_text import aligned
 from onnxlab.tables import Table
 

@@ -261,7 +261,7 @@ def _require_as_before(
         return
     expected = Message("a model") if original.model is not None else refusal(original)
     if work.has(file):
-        got = Message("a model: {op_types}", op_types=", ".join(op_types(work.model(file))))
+        got: str = Message("a model: {op_types}", op_types=", ".join(op_types(work.model(file))))
         msg = Message("{where}, exporting {name} still uses the rule.", where=where, name=name)
         if file == "made":
             msg = Message("{where}, exporting {name} uses the rule already.", where=where, name=name)

@@ -59,7 +59,7 @@ def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
         with judging.expecting(partial(_expected, dtype, shapes=shapes)):
             yield
     except Wrong as wrong:
-        wrong.message = f"{type_name(dtype)}: {wrong.message}"
+        wrong.message = Message("{dtype}: {reason}", dtype=type_name(dtype), reason=wrong.message)
         raise
 
 

@@ -190,8 +190,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 msg = Message("one_file() returned {name}; bytes were expected.", name=type(data).__name__)
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
             if not data:
-                msg = "one_file() returned no bytes: that is an empty file."
-                raise Wrong(msg, "Is the model that you made the one that you return?")
+                empty = "one_file() returned no bytes: that is an empty file."
+                raise Wrong(empty, "Is the model that you made the one that you return?")
             work.write_file(f"one_{number}", data)
     work.write_json("raised", raised)
 

@@ -191,8 +191,8 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
         )
         raise Wrong(msg, "Does get_next() return None at the end of the pictures?")
     if not by_kind:
-        msg = "The first get_next() returned None: there is nothing to calibrate with."
-        raise Wrong(msg, "quantize_static would say `No data is collected`.")
+        nothing = "The first get_next() returned None: there is nothing to calibrate with."
+        raise Wrong(nothing, "quantize_static would say `No data is collected`.")
     for kind, arrays in by_kind.items():
         if arrays[0].dtype.kind not in "biufc":
             msg = Message(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
-from google.protobuf.message import Message as Proto  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.message import Message as Proto
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable

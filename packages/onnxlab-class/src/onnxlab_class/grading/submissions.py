@@ -518,7 +518,7 @@ def _notebook(data: bytes) -> dict[str, Any]:
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
-        msg = Message(
+        msg: str = Message(
             "The file is not text: byte {error.start} is not {encoding}.",
             error=error,
             encoding=error.encoding.upper(),
