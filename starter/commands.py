@@ -121,11 +121,7 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
             else "--language names no language."
         )
         raise Stop(
-            what,
-            "Its languages are {languages}.",
-            "Say: --language zh",
-            code=2,
-            languages=" and ".join(LANGUAGES),
+            what, "Its languages are {names}.", "Say: --language zh", code=2, names=" and ".join(LANGUAGES)
         )
     return language, rest
 

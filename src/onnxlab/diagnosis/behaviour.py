@@ -379,10 +379,7 @@ def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
             missed.setdefault(loose, []).append(label(node))
     for pattern, labels in missed.items():
         what = Message(
-            "Not fused: {pattern} ({count}): {listing}.",
-            pattern=pattern,
-            count=len(labels),
-            listing=listing(labels),
+            "Not fused: {pattern} ({n}): {listing}.", pattern=pattern, n=len(labels), listing=listing(labels)
         )
         yield Symptom("note", what, why, then, "quantised" if "quantised" in pattern else "fusion")
 

@@ -128,9 +128,7 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
     inputs = declared(load(path).graph.input)
     if len(inputs) != len(example):
         what: str = Message(
-            "The file has {count} inputs, and the factory returned {count2} tensors.",
-            count=len(inputs),
-            count2=len(example),
+            "The file has {n} inputs, and the factory returned {m} tensors.", n=len(inputs), m=len(example)
         )
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
         yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")

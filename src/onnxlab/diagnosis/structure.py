@@ -118,9 +118,7 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
             if count > 1_000_000:  # "no limit": the body's condition ends it
                 continue
             what = Message(
-                "The Loop {label!r} runs {count} rounds, whatever the input is.",
-                label=label(node),
-                count=count,
+                "The Loop {label!r} runs {n} rounds, whatever the input is.", label=label(node), n=count
             )
             why = "If the number comes from the example's size, other sizes get a wrong number of rounds."
             then = "Compare with PyTorch at a size that needs more rounds."

@@ -124,9 +124,7 @@ def exported_or_stopped(
             reason, where = error.message, own_line(error.__cause__) if error.__cause__ else ""
         else:
             reason = Message(
-                "The {exporter} exporter stopped: {first_line}",
-                exporter=exporter,
-                first_line=first_line(own_error(error)),
+                "The {exporter} exporter stopped: {why}", exporter=exporter, why=first_line(own_error(error))
             )
             where = own_line(error)
         work.write_json(name, [reason, where])

@@ -165,9 +165,7 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
         message = first_line(own_error(error))
         if case is not None and case.name:
             message = Message(
-                "{sentence}. This happened for {case.name}.",
-                sentence=message.rstrip("."),
-                case=case,
+                "{sentence}. This happened for {case.name}.", sentence=message.rstrip("."), case=case
             )
             if case.look_at:
                 message = Message("{said} Look at: {case.look_at}", said=message, case=case)
@@ -260,8 +258,7 @@ def _child_production(
     started = time.perf_counter()
     if not _answers(receiver, child.pid or 0, PATIENCE * exercise.time_limit + _GRACE):
         message = Message(
-            "Not ready after {exercise.time_limit:g} seconds, inside native code, and ended.",
-            exercise=exercise,
+            "Not ready after {task.time_limit:g} seconds, inside native code, and ended.", task=exercise
         )
         return Production(Status.TIMED_OUT, message, seconds=time.perf_counter() - started)
     try:

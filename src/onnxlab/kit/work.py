@@ -160,9 +160,7 @@ class Work:
         except Exception as error:  # NumPy's reader of headers raises many kinds
             reason = " ".join(str(error).split())[:200]
             raise Wrong(
-                "The file {name}.npy cannot be read: {reason}.",
-                name=name,
-                reason=reason or type(error).__name__,
+                "The file {name}.npy cannot be read: {why}.", name=name, why=reason or type(error).__name__
             ) from None
         return array
 
@@ -183,10 +181,7 @@ class Work:
             return read_untrusted(self.folder / f"{name}.{kind}", LARGEST)
         except (NotRegularFile, FileTooLarge):
             raise Wrong(
-                "{name}.{kind} is not a file of at most {largest:,} bytes.",
-                name=name,
-                kind=kind,
-                largest=LARGEST,
+                "{name}.{kind} is not a file of at most {most:,} bytes.", name=name, kind=kind, most=LARGEST
             ) from None
         except OSError:
             raise Wrong(

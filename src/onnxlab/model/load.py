@@ -86,10 +86,7 @@ def path_of(model: str | PathLike[str]) -> Path:
 
 
 def _no_model(source: object) -> ModelNotReadable:
-    msg = Message(
-        "A model was expected, not a {type_name}.",
-        type_name=_shown(type(source).__name__),
-    )
+    msg = Message("A model was expected, not a {type_name}.", type_name=_shown(type(source).__name__))
     then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
     return ModelNotReadable(msg, then=then)
 

@@ -134,10 +134,7 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
             return Outcome(
                 False,
                 Message(
-                    "input {number}, of shape {shapes}: {fault.reason}",
-                    number=number + 1,
-                    shapes=shapes,
-                    fault=fault,
+                    "input {n}, of shape {shapes}: {fault.reason}", n=number + 1, shapes=shapes, fault=fault
                 ),
             )
     return Outcome(True, Message("right for every input"))

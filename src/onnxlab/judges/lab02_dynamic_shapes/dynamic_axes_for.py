@@ -55,9 +55,7 @@ def judge_accepted(work: Work, random: np.random.Generator) -> None:
         for number, case in enumerate(cases):
             if refusal := _refusal(session, case):
                 msg = Message(
-                    "cases[{number}] is refused: {refusal.input}, {refusal.reason}.",
-                    number=number,
-                    refusal=refusal,
+                    "cases[{n}] is refused: {refusal.input}, {refusal.reason}.", n=number, refusal=refusal
                 )
                 look_at = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
@@ -88,10 +86,7 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
                 look_at = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
                     case_sizes(cases),
-                    Message(
-                        "{sizes} is refused",
-                        sizes=case_sizes([{name: larger}]),
-                    ),
+                    Message("{sizes} is refused", sizes=case_sizes([{name: larger}])),
                     Message("it runs, with {axes}", axes=axes),
                 )
                 graphs = Evidence(model, _exported(cases, _right(cases)))

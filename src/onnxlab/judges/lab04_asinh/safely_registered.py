@@ -217,12 +217,7 @@ def _require_marker(
     work: Work, file: str, marker: str, random: np.random.Generator, where: str, look_at: str
 ) -> None:
     if not work.has(file):
-        raise Wrong(
-            "{where}: no model. {written_refusal}",
-            look_at,
-            where=where,
-            written_refusal=_written_refusal(work, file),
-        )
+        raise Wrong("{where}: no model. {why}", look_at, where=where, why=_written_refusal(work, file))
     model = work.model(file)
     try:
         with expecting(partial(expected_model, _MARKED.format(marker))):

@@ -82,10 +82,7 @@ def _read_answer(work: Work, dtype: torch.dtype) -> Pair | None:
                 shape=list(array.shape),
             )
             raise Wrong(
-                msg,
-                "It may have 1 to {most} elements, in up to {most_axes} axes.",
-                most=_MOST,
-                most_axes=_MOST_AXES,
+                msg, "It may have 1 to {most} elements, in up to {axes} axes.", most=_MOST, axes=_MOST_AXES
             )
     try:
         size = int(np.prod(np.broadcast_shapes(x.shape, k.shape)))

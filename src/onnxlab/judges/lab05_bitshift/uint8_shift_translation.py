@@ -71,9 +71,7 @@ def _require_shifts(
         outputs = run(model, *inputs)
     except Exception as error:  # the runtime raises many kinds
         msg = Message(
-            "{names}: the model cannot be run with these inputs: {reason}",
-            names=names,
-            reason=short_reason(error),
+            "{names}: the model cannot be run with these inputs: {why}", names=names, why=short_reason(error)
         )
         raise Wrong(msg, look_at, evidence=shown) from None
     for dtype, got in zip(INTEGERS, outputs, strict=True):

@@ -59,8 +59,7 @@ def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer:
         if max(shape[2:]) >= _LARGE:
             largest = f"{int(max(right.max(), answer.max())):,}"
             look_at = Message(
-                "Here numbers go up to {largest}. Is that a whole number of the types on the way?",
-                largest=largest,
+                "Here numbers go up to {most}. Is that a whole number of the types on the way?", most=largest
             )
     else:
         return

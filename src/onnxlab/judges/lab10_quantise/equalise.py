@@ -109,9 +109,7 @@ def _require_int8(equal: onnx.ModelProto, question: ConvsQuestion, random: np.ra
         outputs = run_in_int8(equal, [{question.name: calibration}], {question.name: x})
     except Exception as error:  # the runtime and its tool raise many kinds
         msg = Message(
-            "{question.where}: the result cannot be quantised: {reason}",
-            question=question,
-            reason=short_reason(error),
+            "{case.where}: the result cannot be quantised: {why}", case=question, why=short_reason(error)
         )
         raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
     for expected, got in zip(right_outputs, outputs, strict=True):

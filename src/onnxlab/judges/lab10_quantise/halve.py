@@ -94,10 +94,7 @@ def _require_near(half: onnx.ModelProto, question: HalfQuestion, x: Array) -> No
             if place is None:
                 continue
             where = Message(
-                "{shown_input}; output {value.name} at {place}",
-                shown_input=shown_input,
-                value=value,
-                place=list(place),
+                "{case}; output {value.name} at {place}", case=shown_input, value=value, place=list(place)
             )
             difference = Difference(where, f"{right[place]:.4g}", f"{got[place]:.4g}")
         msg = Message("{question.where}: computed in float16, the outputs are wrong.", question=question)

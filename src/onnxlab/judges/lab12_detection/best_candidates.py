@@ -179,9 +179,7 @@ def _require_cases(
                     try:
                         if len(outputs) != len(OUTPUTS):
                             raise Wrong(
-                                "The model has {count} outputs; two were expected.",
-                                look_at,
-                                count=len(outputs),
+                                "The model has {n} outputs; two were expected.", look_at, n=len(outputs)
                             )
                         _require_best(k, boxes, scores, outputs, "", look_at)
                     except Wrong as wrong:

@@ -202,8 +202,7 @@ def _require_boxes(
             wrong.message = msg
         elif "Reshape" in wrong.message:  # the first node of the network
             wrong.look_at = Message(
-                "Has what the network gets here the shape [1, 3, {question.side}, {question.side}]?",
-                question=question,
+                "Has what the network gets here the shape [1, 3, {case.side}, {case.side}]?", case=question
             )
         for mistake, advice in _MISTAKES:
             with suppress(Wrong):

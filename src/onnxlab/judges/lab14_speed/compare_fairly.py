@@ -62,8 +62,7 @@ def judge_ratio(kind: str, work: Work, random: np.random.Generator) -> None:
                 case = f"{len(scenario.inputs)} inputs; {scenario.where.lower()}"
                 difference = Difference(case, *number_texts(expected, got, 4))
                 msg = Message(
-                    "{scenario.where}: the result is not the ratio of the undisturbed calls.",
-                    scenario=scenario,
+                    "{case.where}: the result is not the ratio of the undisturbed calls.", case=scenario
                 )
                 raise Wrong(msg, scenario.look_at, difference=difference)
 
@@ -74,9 +73,7 @@ def _results(work: Work) -> Iterator[tuple[str, Scenario, tuple[float, list[int]
     scenarios = list(draw_scenarios(work.questions()))
     if len(written) != len(scenarios):
         msg = Message(
-            "The file results.json has {count} results; {count2} were expected.",
-            count=len(written),
-            count2=len(scenarios),
+            "The file results.json has {n} results; {m} were expected.", n=len(written), m=len(scenarios)
         )
         raise Wrong(msg)
     for (kind, scenario), result in zip(scenarios, written, strict=True):

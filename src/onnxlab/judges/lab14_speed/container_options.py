@@ -120,9 +120,7 @@ def _settings(work: Work) -> Iterator[tuple[int, Container, tuple[int, int, dict
     containers = list(draw_containers(work.questions()))
     if len(written) != len(containers):
         msg = Message(
-            "The file settings.json has {count} rows; {count2} were expected.",
-            count=len(written),
-            count2=len(containers),
+            "The file settings.json has {n} rows; {m} were expected.", n=len(written), m=len(containers)
         )
         raise Wrong(msg)
     for number, (container, settings) in enumerate(zip(containers, written, strict=True)):

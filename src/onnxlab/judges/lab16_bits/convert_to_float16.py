@@ -72,9 +72,7 @@ def _require_converted(
         found = by_name.get(node.name)
         if found is None or found.op_type != node.op_type:
             msg = Message(
-                "{question.where}: no {node.op_type} has the name {node.name} any more.",
-                question=question,
-                node=node,
+                "{case.where}: no {node.op_type} has the name {node.name} any more.", case=question, node=node
             )
             raise Wrong(msg, "The converter keeps names.", evidence=evidence(model))
         broken = bool(large & {*node.input, *node.output})

@@ -47,8 +47,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                     model = onnx.load(file)
                 except Exception as error:  # protobuf's errors, and missing external data
                     msg = Message(
-                        "The file that export_step wrote is not an ONNX model: {reason}",
-                        reason=short_reason(error),
+                        "The file that export_step wrote is not an ONNX model: {why}", why=short_reason(error)
                     )
                     raise Wrong(msg, "`onnx.load(file)` has to read it.") from None
                 work.write_model(f"step_{number}", model)

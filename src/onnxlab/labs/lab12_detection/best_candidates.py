@@ -86,8 +86,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 require_type(result, (tuple, list), "forward(boxes, scores)")
                 if len(result) != 2:
                     msg = Message(
-                        "forward(boxes, scores) returned {count} values; two were expected.",
-                        count=len(result),
+                        "forward(boxes, scores) returned {n} values; two were expected.", n=len(result)
                     )
                     raise Wrong(msg, "Return the boxes first, then their scores.")
                 for before, after, name in zip((boxes, scores), given, ("boxes", "scores"), strict=True):

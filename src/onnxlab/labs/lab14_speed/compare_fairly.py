@@ -102,9 +102,7 @@ class Computer:
             raise Wrong(msg, "Hand each element of `inputs` to both callables.")
         if len(inputs) > 10 * len(scenario.inputs):
             msg = Message(
-                "A callable was called {count} times, for {count2} inputs.",
-                count=len(inputs),
-                count2=len(scenario.inputs),
+                "A callable was called {n} times, for {m} inputs.", n=len(inputs), m=len(scenario.inputs)
             )
             raise Wrong(msg, "Three calls to warm up, and one with each input.")
         timed = len(inputs) - WARM_UP

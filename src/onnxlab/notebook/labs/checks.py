@@ -346,11 +346,7 @@ def _closing(exercise: Exercise, outcome: Outcome) -> list[str]:
             shown = f'`check({call}, show="right model")`'
             lines.append(tr("{shown} lays a right model beside yours, as a last hint.", shown=shown))
         lines.append(
-            tr(
-                'hint("{exercise.id}") gives the next of {count} hints.',
-                exercise=exercise,
-                count=len(exercise.hints),
-            )
+            tr('hint("{task.id}") gives the next of {count} hints.', task=exercise, count=len(exercise.hints))
         )
     return lines
 

@@ -135,10 +135,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
 
     async def _has_pin(self, name: str, pin: str, newcomers: Sequence[tuple[Throttle, str]]) -> bool:
         if len(pin) < _SHORTEST_PIN:
-            msg = Message(
-                "Choose a PIN of your own, at least {shortest_pin} characters, and keep it.",
-                shortest_pin=_SHORTEST_PIN,
-            )
+            msg = Message("Choose a PIN of your own, at least {n} characters, and keep it.", n=_SHORTEST_PIN)
             raise HTTPError(400, tr(msg))
         _count(newcomers, time.monotonic())
         try:
