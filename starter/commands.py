@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starter import checks, jupyter, packages, website
-from starter.console import Stop, show_line, speak, step, tr
+from starter.console import Message, Stop, show_line, speak, step, tr
 from starter.environment import ROOT, Environment, course_environment, locale_language
 
 COMMANDS = ("start", "test", "class", "site")
 LANGUAGES = ("en", "zh")
 OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
 
-HELP = """\
+HELP = Message("""\
 usage: python3 course.py [start] [--language zh] [--folder FOLDER] [JupyterLab options]
        python3 course.py test [--fast | --all] [pytest arguments]
        python3 course.py class FOLDER [options of `onnxlab class serve`]
@@ -32,7 +32,7 @@ class  For an instructor: serve the course to a room from this machine; FOLDER k
 site   Build the web site, in an environment of its own, and show it to this machine; --build only builds it.
 
 Nothing is installed or registered outside .venv and .venv-site. To begin again, remove these folders.
-"""
+""")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -68,17 +68,22 @@ def run(arguments: Sequence[str]) -> int:
             return checks.run_checks(environment, options, fast=fast)
         if name == "class":
             if not options:
-                what = "course.py class: no folder is named."
                 why = "The class's labs, work and grades are kept there."
-                raise Stop(what, why, "Say: course.py class FOLDER", code=2)
+                raise Stop("course.py class: no folder is named.", why, "Say: course.py class FOLDER", code=2)
             environment = prepare("classroom")
             step(4, "The class")
             command = [str(environment.python), "-P", "-m", "onnxlab.cli", "class", "serve", *options]
             return jupyter.run(command, environment)
         if name == "site":
             return website.run(options, lambda: prepare("site", ".venv-site"))
-        what = f"course.py has no command {name!r}."
-        raise Stop(what, f"Its commands are {', '.join(COMMANDS)}.", "See: python3 course.py --help", code=2)
+        what = Message("course.py has no command {name!r}.", name=name)
+        raise Stop(
+            what,
+            "Its commands are {commands}.",
+            "See: python3 course.py --help",
+            code=2,
+            commands=", ".join(COMMANDS),
+        )
     except Stop as stop:
         print(stop, file=sys.stderr)
         return stop.code
@@ -111,9 +116,13 @@ def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
         return "en", rest
     if language not in LANGUAGES:
         what = (
-            f"The course is not there in {language[:40]!r}." if language else "--language names no language."
+            Message("The course is not there in {language!r}.", language=language[:40])
+            if language
+            else "--language names no language."
         )
-        raise Stop(what, f"Its languages are {' and '.join(LANGUAGES)}.", "Say: --language zh", code=2)
+        raise Stop(
+            what, "Its languages are {names}.", "Say: --language zh", code=2, names=" and ".join(LANGUAGES)
+        )
     return language, rest
 
 
@@ -134,16 +143,16 @@ def chosen_folder(options: Sequence[str]) -> tuple[Path, list[str]]:
 
 def prepare(name: str, folder: str = ".venv") -> Environment:
     """Make the environment and install what a command needs; print each step."""
-    step(1, f"Python {'.'.join(map(str, sys.version_info[:3]))}: suitable")
+    step(1, Message("Python {version_info}: suitable", version_info=".".join(map(str, sys.version_info[:3]))))
     environment = course_environment(folder)
     if not environment.managed:
-        step(2, f"Environment: {environment.folder}, as it is")
+        step(2, Message("Environment: {environment.folder}, as it is", environment=environment))
         step(3, "Packages: as they are")
         return environment
     works = environment.works()
     exists = environment.folder.exists()
-    what = "is there" if works else "is made anew" if exists else "is made"
-    step(2, f"Environment {folder} {what}")
+    what = Message("is there") if works else Message("is made anew") if exists else Message("is made")
+    step(2, Message("Environment {folder} {subject}", folder=folder, subject=what))
     if not works:
         packages.require_space(environment.folder.parent, 0.5 if name == "site" else 3)
         environment.make()

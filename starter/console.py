@@ -10,16 +10,18 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
 
 from onnxlab.language import speak, tr  # found only now
+from onnxlab.message import Message
 
-__all__ = ["Stop", "show", "show_line", "speak", "step", "tr"]
+__all__ = ["Message", "Stop", "show", "show_line", "speak", "step", "tr"]
 
 
 class Stop(Exception):
     """Ends the command with three lines: what happened, why, what to do next."""
 
-    def __init__(self, what: str, why: str, then: str, *, code: int = 1) -> None:
-        self.what, self.why, self.then, self.code = what, why, then, code
-        super().__init__(f"{what}\n{why}\n{then}")
+    def __init__(self, what: str, why: str, then: str, *, code: int = 1, **values: object) -> None:
+        self.what, self.why, self.then = (Message(text, **values) for text in (what, why, then))
+        self.code = code
+        super().__init__(f"{self.what}\n{self.why}\n{self.then}")
 
     def __str__(self) -> str:
         return "\n".join(map(tr, (self.what, self.why, self.then)))

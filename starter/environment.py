@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from starter.console import Stop
+from starter.console import Message, Stop
 
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
@@ -40,7 +40,7 @@ class Environment:
             return False
         # `python -m venv` writes pyvenv.cfg early: without it this is somebody's own folder.
         if not (self.folder / "pyvenv.cfg").is_file():
-            what = f"{self.folder} is there and is not a virtual environment."
+            what = Message("{folder} is there and is not a virtual environment.", folder=self.folder)
             raise Stop(
                 what, "It is not the course's, so it is left alone.", "Move it away and run this again."
             )
@@ -63,9 +63,12 @@ class Environment:
         if done.returncode:
             output = " ".join((done.stdout + done.stderr).split())[-200:]
             package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-            what = f"The virtual environment {self.folder} could not be made."
-            then = f"Is the folder writable? On Debian and Ubuntu also: sudo apt install {package}"
-            raise Stop(what, f"Python said: {output}", then)
+            what = Message("The virtual environment {folder} could not be made.", folder=self.folder)
+            then = Message(
+                "Is the folder writable? On Debian and Ubuntu also: sudo apt install {package}",
+                package=package,
+            )
+            raise Stop(what, "Python said: {output}", then, output=output)
 
     def digest(self, requirements: str) -> str:
         """Return the digest that the stamp has if a requirements file is installed.

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from starter.console import Stop, show_line
+from starter.console import Message, Stop, show_line
 from starter.environment import ROOT, Environment, child_variables
 
 WORKBOOK = ROOT / "workbook"
@@ -56,7 +56,9 @@ def update_workbook(environment: Environment, folder: Path, language: str = "en"
     variables = child_variables(environment, language) | {"PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8")
     if done.returncode:
-        what = f"The folder of your notebooks, {folder}, could not be brought up to date."
+        what = Message(
+            "The folder of your notebooks, {folder}, could not be brought up to date.", folder=folder
+        )
         why = " ".join(done.stderr.split())[-300:]
         raise Stop(what, why, "Mend that, or name another folder: python3 course.py --folder FOLDER")
     for line in done.stdout.splitlines():
@@ -116,17 +118,17 @@ def require_free_port(options: Sequence[str]) -> None:
         return
     then = "Choose another port, or leave out --port: a free one is found."
     if not re.fullmatch(r"\d{1,5}", port) or not 0 < int(port) < 65536:
-        what = f"{port[:40]!r} is not a port."
-        raise Stop(what, "Ports go from 1 to 65535.", then, code=2)
+        raise Stop("{port!r} is not a port.", "Ports go from 1 to 65535.", then, code=2, port=port[:40])
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
         if os.name != "nt":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("" if address == "*" else address, int(port)))
         except OSError as error:
-            what = f"Port {port} cannot be used."
-            why = f"The system says: {error.strerror}. Perhaps another JupyterLab still runs there."
-            raise Stop(what, why, then) from None
+            why = Message(
+                "The system says: {error.strerror}. Perhaps another JupyterLab still runs there.", error=error
+            )
+            raise Stop("Port {port} cannot be used.", why, then, port=port) from None
 
 
 def names_a_root(options: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from starter.console import Stop, show, show_line
+from starter.console import Message, Stop, show, show_line
 from starter.environment import ROOT, Environment, child_variables
 
 SETS = {
@@ -38,18 +38,40 @@ CUDA_GIGABYTES = 8
 """The disk that torch's default build for Linux needs with what it brings."""
 
 _CUDA_NOTICE = (
-    "torch's default build for Linux comes instead, with CUDA: "
-    f"3 GB to download, {CUDA_GIGABYTES} GB of disk.",
-    f"To avoid it: Ctrl+C, set {INDEX_VARIABLE} to an index of CPU builds, and run this again.",
+    Message(
+        "torch's default build for Linux comes instead, with CUDA: "
+        "3 GB to download, {cuda_gigabytes} GB of disk.",
+        cuda_gigabytes=CUDA_GIGABYTES,
+    ),
+    Message(
+        "To avoid it: Ctrl+C, set {index_variable} to an index of CPU builds, and run this again.",
+        index_variable=INDEX_VARIABLE,
+    ),
 )
 
 # A pattern in the output of a failed pip, the reason, and what to do.
 _REASONS = (
-    (r"No space left on device|Errno 28", "The disk is full.", "Free about 3 GB"),
-    (r"Connection|imed out|ProxyError|unreachable", "The package index did not answer.", "Check the network"),
-    (r"CERTIFICATE_VERIFY_FAILED", "The index's certificate was refused.", "Ask who runs the network"),
-    (r"No matching distribution", "The index has no such package for this Python.", "See pip's settings"),
-    (r"Permission denied|Errno 13", "A folder is not writable.", "Make the course's folder writable"),
+    (r"No space left on device|Errno 28", "The disk is full.", Message("Free about 3 GB")),
+    (
+        r"Connection|imed out|ProxyError|unreachable",
+        "The package index did not answer.",
+        Message("Check the network"),
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED",
+        "The index's certificate was refused.",
+        Message("Ask who runs the network"),
+    ),
+    (
+        r"No matching distribution",
+        "The index has no such package for this Python.",
+        Message("See pip's settings"),
+    ),
+    (
+        r"Permission denied|Errno 13",
+        "A folder is not writable.",
+        Message("Make the course's folder writable"),
+    ),
 )
 
 
@@ -61,7 +83,7 @@ def install(environment: Environment, name: str) -> str:
     """
     file = SETS[name][-1]
     if environment.digest(file) in environment.stamp:
-        return "nothing to install"
+        return Message("nothing to install")
     environment.set_stamp([])  # so that an interrupted install is repeated at the next start
     complete = []
     for metadata in environment.folder.glob("[lL]ib/**/site-packages/*.dist-info"):
@@ -84,7 +106,7 @@ def install(environment: Environment, name: str) -> str:
     if code:
         raise failure(output, log, offline=bool(offline))
     environment.set_stamp(SETS[name])
-    return "installed from the folder wheelhouse" if offline else "installed"
+    return Message("installed from the folder wheelhouse") if offline else Message("installed")
 
 
 def has_gpu() -> bool:
@@ -106,13 +128,18 @@ def _install_cpu_torch(environment: Environment, pin: str, log: Path) -> None:
     own_index = os.environ.get(INDEX_VARIABLE, "")
     if own_index:  # an index has a page for each package, a mirror of files one page with all links
         attempt = ["--index-url", own_index, "--find-links", own_index, f"{pin}+cpu"]
-        why = f"{own_index}, which {INDEX_VARIABLE} names, has no CPU build of {pin} for this Python."
+        why: str = Message(
+            "{own_index}, which {index_variable} names, has no CPU build of {pin} for this Python.",
+            own_index=own_index,
+            index_variable=INDEX_VARIABLE,
+            pin=pin,
+        )
     elif has_gpu():
         attempt = []
         why = "This machine has a GPU: no CPU build was looked for."
     elif is_configured(environment):
         attempt = [f"{pin}+cpu"]
-        why = f"The package index that pip is configured for has no CPU build ({pin}+cpu)."
+        why = Message("The package index that pip is configured for has no CPU build ({pin}+cpu).", pin=pin)
     else:
         attempt = ["--index-url", CPU_INDEX, "--retries", "0", "--timeout", "10", pin]
         why = "PyTorch's index of CPU builds did not answer."
@@ -133,8 +160,12 @@ def require_space(folder: Path, gigabytes: float) -> None:
     """Raise Stop if the disk lacks the space for an install."""
     free = shutil.disk_usage(folder).free / 1e9
     if free < gigabytes:
-        what = f"There is not enough free disk space in {folder}."
-        why = f"The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free."
+        what = Message("There is not enough free disk space in {folder}.", folder=folder)
+        why = Message(
+            "The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free.",
+            gigabytes=gigabytes,
+            free=free,
+        )
         raise Stop(what, why, "Free some space and run the same command again.")
 
 
@@ -144,10 +175,14 @@ def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
     why, then = fits[0] if fits else ("pip failed.", "Read the log")
     if offline and "distribution" in output:
         why = "The folder wheelhouse has no such package for this Python and system."
-        then = "Make one that has it (onnxlab class wheelhouse --help), or rename it to use the network"
+        then = Message(
+            "Make one that has it (onnxlab class wheelhouse --help), or rename it to use the network"
+        )
     errors = [line.strip() for line in output.splitlines() if line.strip().lower().startswith("error")]
-    why = f"{why} pip said: {errors[-1][:160]}" if errors else why
-    then = f"{then}, and run this again: it goes on where it stopped. Log: {log}"
+    why = Message("{reason} pip said: {errors}", reason=why, errors=errors[-1][:160]) if errors else why
+    then = Message(
+        "{advice}, and run this again: it goes on where it stopped. Log: {log}", advice=then, log=log
+    )
     return Stop("The packages could not be installed.", why, then)
 
 
@@ -188,8 +223,15 @@ def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: i
             if match := _STEP.match(line):
                 name = package(match[2])
                 counted |= {name} if match[1] != "Downloading" else set()
-                show(f"      {min(len(counted), total)} of {total} packages, {name}")
+                show(
+                    Message(
+                        "      {min_len_counted_total} of {total} packages, {name}",
+                        min_len_counted_total=min(len(counted), total),
+                        total=total,
+                        name=name,
+                    )
+                )
             elif line.startswith("Installing collected packages"):
-                show(f"      {total} of {total} packages are there; pip installs them")
+                show(Message("      {total} of {total} packages are there; pip installs them", total=total))
     show("")
     return pip.returncode, "".join(lines)

@@ -13,6 +13,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (  # type: ignore[import
     get_registered_ep_kernel_defs,
 )
 
+from onnxlab.message import Message
 from onnxlab.runtime.session import open_session
 
 ELEMENT_TYPES = (
@@ -203,10 +204,10 @@ def schema_link(names: frozenset[str], opset: int) -> Link:
 @functools.cache  # the history has thousands of schemas, and the atlas asks for each operator at each opset
 def _introduced(name: str) -> str:
     if schema(name, readable_opsets()[-1]) is None:
-        return f"{name} not any more"
+        return Message("{name} not any more", name=name)
     versions = (entry for entry in onnx.defs.get_all_schemas_with_history() if entry.name == name)
     newest_first = min(entry.since_version for entry in versions if entry.domain == "")
-    return f"{name} only since {newest_first}"
+    return Message("{name} only since {newest_first}", name=name, newest_first=newest_first)
 
 
 @functools.cache
@@ -218,7 +219,13 @@ def kernel_link(names: frozenset[str], opset: int) -> Link:
         {'double': ('Asinh',)}
     """
     if opset not in readable_opsets():
-        return Link(State.NO, f"ONNX Runtime reads models up to opset {readable_opsets()[-1]}")
+        return Link(
+            State.NO,
+            Message(
+                "ONNX Runtime reads models up to opset {readable_opsets}",
+                readable_opsets=readable_opsets()[-1],
+            ),
+        )
     absent: list[str] = []
     lacks: dict[str, list[str]] = {}
     supported: dict[str, tuple[str, ...]] = {}
@@ -238,7 +245,11 @@ def kernel_link(names: frozenset[str], opset: int) -> Link:
                 lacks.setdefault(element, []).append(name)
     lacking = {element: tuple(operators) for element, operators in lacks.items()}
     if absent:
-        return Link(State.PART if supported else State.NO, f"no kernel for {', '.join(absent)}", lacking)
+        return Link(
+            State.PART if supported else State.NO,
+            Message("no kernel for {absent}", absent=", ".join(absent)),
+            lacking,
+        )
     return Link(State.YES, _common_types(supported), lacking) if supported else Link(State.UNKNOWN, "unknown")
 
 
@@ -247,7 +258,7 @@ def _common_types(supported: dict[str, tuple[str, ...]]) -> str:
     computing = {name: types for name, types in supported.items() if name not in _PLUMBING} or supported
     common = [element for element in ELEMENT_TYPES if all(element in types for types in computing.values())]
     if len(common) == len(ELEMENT_TYPES):
-        return "all types"
+        return Message("all types")
     if not common:
-        return "different types for different operators"
+        return Message("different types for different operators")
     return f"{next(iter(computing)) if len(computing) == 1 else 'all of them'}: {', '.join(common)}"

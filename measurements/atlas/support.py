@@ -12,6 +12,7 @@ import torch
 from measurements.atlas.rules import is_variant, library, overload, torchscript_opsets, torchscript_rule
 from measurements.atlas.schemas import Link, State, kernel_link, readable_opsets, schema_link
 from onnxlab.exporters.export import Exporter
+from onnxlab.message import Message
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def support(operator: str, exporter: Exporter, opset: int) -> Support:
     names = writes or (_named_by_any_rule(base) if rule.state is State.NO else frozenset())
     overloads = _overloads().get(base)
     link = (
-        Link(State.YES, f"{len(overloads)} overloads" if len(overloads) > 1 else "yes")
+        Link(State.YES, Message("{count} overloads", count=len(overloads)) if len(overloads) > 1 else "yes")
         if overloads
         else _UNKNOWN_NAME
     )
@@ -107,15 +108,15 @@ _NONE: frozenset[str] = frozenset()
 def _torchscript(base: str, opset: int) -> tuple[Link, frozenset[str]]:
     ruled, warned = torchscript_opsets()
     if opset not in ruled and opset not in warned:
-        return Link(State.NO, f"this exporter ends at opset {warned[-1]}"), _NONE
+        return Link(State.NO, Message("this exporter ends at opset {warned}", warned=warned[-1])), _NONE
     rule = torchscript_rule(base, opset)
     if rule is None:
         return Link(State.NO, "no rule"), _NONE
     if rule.refuses:
         return Link(State.NO, "the rule only refuses"), _NONE
-    text = f"rule of opset {rule.opset}"
+    text = Message("rule of opset {rule.opset}", rule=rule)
     if opset in warned:
-        return Link(State.PART, f"{text}, with a warning"), rule.operators
+        return Link(State.PART, Message("{words}, with a warning", words=text)), rule.operators
     return Link(State.YES, text), rule.operators
 
 
@@ -142,9 +143,16 @@ def _torch_export(base: str, overload_name: str, opset: int) -> tuple[Link, froz
         refused = (name for name, (rule, _) in rules.items() if rule.state is State.NO)
         without = [name.partition(".")[2] or "default" for name in refused]
         if without:
-            link = Link(State.PART, f"{link.text}; none for {', '.join(without)}")
+            link = Link(
+                State.PART, Message("{link.text}; none for {without}", link=link, without=", ".join(without))
+            )
         if opset < library().lowest:
-            link = Link(State.PART, f"{link.text}; exported at {library().lowest}, then converted")
+            link = Link(
+                State.PART,
+                Message(
+                    "{link.text}; exported at {lowest}, then converted", link=link, lowest=library().lowest
+                ),
+            )
     return link, writes
 
 
@@ -185,8 +193,10 @@ def _overload_rule(name: str, opset: int) -> tuple[Link, frozenset[str]]:
     missing = [part for part, rule in ruled.items() if rule is None]
     listed = ", ".join(dict.fromkeys(_base(part) for part in missing or parts)) or "nothing"
     if missing:
-        return Link(State.NO, f"decomposes, but no rule for {listed}"), _NONE
-    return Link(State.YES, f"by decomposition: {listed}"), frozenset().union(*filter(None, ruled.values()))
+        return Link(State.NO, Message("decomposes, but no rule for {listed}", listed=listed)), _NONE
+    return Link(State.YES, Message("by decomposition: {listed}", listed=listed)), frozenset().union(
+        *filter(None, ruled.values())
+    )
 
 
 def _part(part: str, opset: int) -> frozenset[str] | None:

@@ -1,18 +1,21 @@
 """The exceptions of ONNX Lab. A message says what happened, why, and what to do next, in three lines."""
 
+from onnxlab.message import Message
+
 
 class OnnxLabError(Exception):
     """Base of every error that ONNX Lab raises on purpose.
 
     Args:
-        what: What happened, with values.
+        what: What happened, with gaps such as "{name}".
         why: The reason, if it is known.
         then: What to do next.
+        **values: What fills the gaps of the three.
     """
 
-    def __init__(self, what: str, why: str = "", then: str = "") -> None:
-        self.what, self.why, self.then = what, why, then
-        super().__init__("\n".join(line for line in (what, why, then) if line))
+    def __init__(self, what: str, why: str = "", then: str = "", **values: object) -> None:
+        self.what, self.why, self.then = (Message(text, **values) for text in (what, why, then))
+        super().__init__(Message.compose("\n", filter(None, (self.what, self.why, self.then))))
 
 
 class ModelNotReadable(OnnxLabError):

@@ -198,6 +198,6 @@ def _move_up(name: str, inner: int, top: int) -> None:
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
     """Return the error that says why a file cannot be written."""
-    msg = f"{path} cannot be written: {error.strerror or error}."
+    msg = "{path} cannot be written: {reason}."
     then = "Make room there or name another folder; the same command then goes on where it was."
-    return CannotWrite(msg, "", then)
+    return CannotWrite(msg, "", then, path=path, reason=error.strerror or error)

@@ -60,6 +60,7 @@ from typing import Any
 import onnx
 
 from onnxlab.errors import UnknownRecord
+from onnxlab.message import Message
 from onnxlab.model.load import load
 
 VERSIONS = ("1.7.1", "1.8.1", "1.9.1", "1.10.2", "1.11.0", "1.12.1")
@@ -179,8 +180,10 @@ def recorded_runtime(release: str) -> dict[str, Any]:
     """
     if release not in RUNTIMES:
         raise UnknownRecord(
-            f"Nothing was recorded with ONNX Runtime {release}.",
-            then=f"The recorded releases are {', '.join(RUNTIMES)}.",
+            "Nothing was recorded with ONNX Runtime {release}.",
+            then="The recorded releases are {runtimes}.",
+            release=release,
+            runtimes=", ".join(RUNTIMES),
         )
     facts: dict[str, Any] = _read("runtimes.json")[release]
     return facts
@@ -195,8 +198,10 @@ def _facts(version: str) -> dict[str, Any]:
 def _folder(version: str) -> Traversable:
     if version not in VERSIONS:
         raise UnknownRecord(
-            f"Nothing was recorded with torch {version}.",
-            then=f"The recorded versions are {', '.join(VERSIONS)}.",
+            "Nothing was recorded with torch {version}.",
+            then="The recorded versions are {versions}.",
+            version=version,
+            versions=", ".join(VERSIONS),
         )
     return _RECORDED / version
 
@@ -207,7 +212,13 @@ def _read(*path: str) -> Any:  # noqa: ANN401 - JSON of any shape
 
 def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> tuple[str, str, str]:
     near = difflib.get_close_matches(name, recorded, n=3, cutoff=0.5)
-    why = f"Near it: {', '.join(near)}." if near else ""
+    why = Message("Near it: {near}.", near=", ".join(near)) if near else ""
     listing = "names" if kind == "graph" else "keys"
-    what = f"There is no recorded {kind} {name!r} of torch {version}."
-    return what, why, f'history.{listing}("{version}") lists what there is.'
+    what = Message(
+        "There is no recorded {kind} {name!r} of torch {version}.", kind=kind, name=name, version=version
+    )
+    return (
+        what,
+        why,
+        Message('history.{listing}("{version}") lists what there is.', listing=listing, version=version),
+    )

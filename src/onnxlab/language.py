@@ -19,27 +19,26 @@ from types import TracebackType
 from typing import Any
 
 from onnxlab.errors import OnnxLabError
+from onnxlab.message import GAP, Message, fill
 
 LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
 """English, and the languages the course is translated to, in English and with what each calls itself: a
 computer may have no font for the latter."""
 
-GAP = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
-"""A gap in a pattern. A text without gaps is written as it is; in one with gaps, other braces are doubled."""
-
 AROUND = " \n\u2713\u2717~"
 """Marks and white space that may stand around a text when it is looked up."""
 
-_PATTERN = re.compile(rf"{GAP.pattern}|\{{\{{\w+\}}\}}")
+_PATTERN = re.compile(GAP.pattern + r"|\{\{\w+\}\}")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parent / "assets" / "languages"
-_NAME_GAP = re.compile(r"(?:^|_)(?:names?|near|listing|before|after)(?:_|\d*$)")
+_NAME_GAP = re.compile(r"(?:^|[_.])(?:names?|near|listing|before|after)(?:[_.!:]|\d*$)")
 _ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
-_FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ", ": "\u3001", " ": ""}
+_FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", " ": ""}
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
+_AFTER_MARK = re.compile(r"(?<=[\u3000-\u303f\uff00-\uff65]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 _DEEPEST = 3
@@ -98,17 +97,18 @@ def placed(places: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
-def tr(text: str, among: Iterable[str] = ()) -> str:
+def tr(text: str, among: Iterable[str] = (), /, **values: object) -> str:
     """Return what is shown for an English text: its translation, where there is one.
 
     Args:
-        text: The text.
+        text: The text, with gaps such as "{name}" where there are values.
         among: The English texts that it stands among; what it is there may be translated in its own way.
+        **values: What fills the gaps; a message among them is translated, too.
 
-    >>> tr("Answer: 1")
+    >>> tr("Answer: {right}", right=1)
     'Answer: 1'
     """
-    return _speech.contexts.get(context(among), {}).get(text) or _speech(text)
+    return _speech.contexts.get(context(among), {}).get(text) or _speech(Message(text, **values))
 
 
 def context(among: Iterable[str]) -> str:
@@ -196,15 +196,35 @@ class Speech:
 
     def __call__(self, text: str) -> str:
         """Return the translation of a text; the text where there is none."""
+        if isinstance(text, Message):
+            return self._say(text)
         if text not in self._shown:
             self._shown[text] = self._find(text, _DEEPEST)
         return self._shown[text]
 
+    def _say(self, message: Message) -> str:
+        """Return the translation of a message; what fills a gap of it is translated first."""
+        if not message.values:
+            return self(str.__str__(message))
+        bare = message.template.strip(AROUND)
+        translation = self.texts.get(bare) or self.patterns.get(bare) or ""
+        if not translation and letters(bare):
+            return str.__str__(message)
+        filled = {gap: self._in_gap(gap, value, 2) for gap, value in message.values.items()}
+        if not translation:  # marks between texts, which stay unless these are Chinese
+            translation = bare
+            if any(map(_CHINESE.search, filled.values())):
+                for mark, full_width in list(_FULL_WIDTH.items())[:-1]:
+                    translation = translation.replace(mark, full_width)
+                return _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled)))
+        before, _, after = message.template.partition(bare)
+        return before + _SPACED.sub("", fill(translation, filled)) + after
+
     def _find(self, text: str, depth: int) -> str:
         bare = text.strip(AROUND)
         before, _, after = text.partition(bare) if bare else (text, "", "")
-        if bare in self.texts:
-            return before + self.texts[bare] + after
+        if exact := self.texts.get(bare) or self.patterns.get(bare):
+            return before + exact + after
         if "\n" in text:
             return "\n".join(self._find(line, depth) for line in text.split("\n"))
         for piece, pattern, gaps, translation in self._patterns if depth else ():
@@ -213,7 +233,7 @@ class Speech:
                     gap: self._in_gap(gap, value, depth - 1)
                     for gap, value in zip(gaps, match.groups(), strict=True)
                 }
-                return before + _SPACED.sub("", translation.format(**filled)) + after
+                return before + _SPACED.sub("", fill(translation, filled)) + after
         if _ALTERNATIVES.fullmatch(bare):
             return text.replace(" or ", f" {self.texts.get('or', 'or')} ")
         head, colon, rest = text.partition(": ")
@@ -238,6 +258,8 @@ class Speech:
         """Return what fills a gap; a name from a model stays, though it may look like a word."""
         if alone := self.contexts.get(f"{{{gap}}}", {}).get(value):
             return alone
+        if isinstance(value, Message):
+            return self._say(value)
         is_name = _NAME_GAP.search(gap) and value not in _LOOKED_UP
         is_names = gap == "pairs" or (is_name and not any(" " in part for part in value.split(", ")))
         return value if is_names else self._find(value, depth)
@@ -258,7 +280,7 @@ def letters(pattern: str) -> int:
     >>> letters("{what} is `not` there: {why}"), letters("{kind} {name}")
     (7, 0)
     """
-    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|\{\w+\}", " ", pattern))))
+    return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|" + GAP.pattern, " ", pattern))))
 
 
 def regular(pattern: str) -> re.Pattern[str]:
@@ -298,7 +320,11 @@ def speech(language: str) -> Speech:
         return Speech({}, {})
     if language not in LANGUAGES:
         raise OnnxLabError(
-            f"ONNX Lab does not speak {language!r}.", "", f"Its languages are {', '.join(LANGUAGES)}."
+            "ONNX Lab does not speak {language}.",
+            "",
+            "Its languages are {names}.",
+            language=repr(language),
+            names=", ".join(LANGUAGES),
         )
     return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")), language=language)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from onnxlab.message import Message
+
 COURSE_IN_WHEEL = Path(__file__).resolve().parent / "assets" / "course"
 """The folder of a wheel with the course's notebooks and requirements.txt; a clone has them beside src/."""
 
@@ -77,22 +79,23 @@ def advice(packages: Iterable[Installed]) -> str:
     packages = list(packages)
     if any(package.tested is None for package in packages):
         unknown = ", ".join(package.name for package in packages if package.tested is None)
-        return (
-            f"The tested version of {unknown} is not known: no requirements.txt of the course names it. "
-            "Start in the folder of the course to compare."
+        return Message(
+            "The tested version of {unknown} is not known: no requirements.txt of the course names it. "
+            "Start in the folder of the course to compare.",
+            unknown=unknown,
         )
     different = [package for package in packages if not package.agrees]
     if not different:
         return "The installed packages are those the course was tested with."
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
-    then = f"Outputs may differ. For the tested versions, run: pip install {pins}"
+    then = Message("Outputs may differ. For the tested versions, run: pip install {pins}", pins=pins)
     return "\n".join([*map(_difference, different), then])
 
 
 def _difference(package: Installed) -> str:
     if package.installed is None:
-        return f"{package.name} is not installed, tested was {package.tested}."
-    return f"{package.name} is {package.installed}, tested was {package.tested}."
+        return Message("{package.name} is not installed, tested was {package.tested}.", package=package)
+    return Message("{package.name} is {package.installed}, tested was {package.tested}.", package=package)
 
 
 def pinned_versions(folder: Path | None = None) -> dict[str, str]:

@@ -23,7 +23,7 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
     source = text if isinstance(text, str) else str(text)
     cut = source if len(source) <= most else source[:most] + "…"
     allowed = _JOINERS + "\n" if lines else _JOINERS
-    return "".join(
+    shown = "".join(
         character
         if character in allowed or unicodedata.category(character) not in _HIDDEN
         else " "
@@ -31,6 +31,7 @@ def plain(text: object, most: int = 2000, *, lines: bool = False) -> str:
         else "\ufffd"
         for character in cut
     )
+    return source if shown == source else shown  # a message stays one
 
 
 def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:

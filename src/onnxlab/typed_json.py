@@ -6,9 +6,12 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from onnxlab.message import Message, from_json
+
 T = TypeVar("T")
 _LARGEST_INTEGER = 2**63
-_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a text", NoneType: "null"}
+_NAMES = {bool: "true or false", int: "an integer", float: "a number", NoneType: "null"}
+_NAMES |= dict.fromkeys((str, Message), "a text")
 
 
 class UnexpectedType(ValueError):
@@ -34,7 +37,7 @@ def decode(text: bytes | str, kind: type[T]) -> T:
         onnxlab.typed_json.UnexpectedType: a text was expected at [1], not true or false
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_hook=from_json)
     except (ValueError, RecursionError):  # also bytes that are no UTF-8, and integers of 5,000 digits
         raise UnexpectedType("it is no JSON that can be read") from None
     return typed(value, kind)
@@ -80,7 +83,7 @@ def _typed(value: Any, kind: Any, place: str) -> Any:  # noqa: ANN401 - JSON can
 
 
 def _instance(value: Any, kind: type, place: str) -> Any:  # noqa: ANN401
-    right = type(value) is kind or (kind is float and type(value) is int)
+    right = type(value) is kind or (type(value), kind) in ((int, float), (Message, str))
     if not right:
         raise _unexpected(value, _NAMES.get(kind, "a list" if kind is list else "a dict"), place)
     if type(value) is int and not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:

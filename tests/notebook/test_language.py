@@ -1,5 +1,7 @@
 """Finished English is looked up where it is shown: as it stands, and as one made from a pattern."""
 
+import json
+import pickle
 import re
 
 import pytest
@@ -8,6 +10,7 @@ import onnxlab
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import labs
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
+from onnxlab.message import GAP, Message, fill, from_json, with_templates
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.plain_text import aligned
 from onnxlab.tables import table
@@ -104,8 +107,8 @@ def test_no_pattern_of_the_catalogue_takes_the_place_of_another():
     words = speech("zh")
     wrong = []
     for pattern, translation in words.patterns.items():
-        text = re.sub(r"(?<!\{)\{\w+\}(?!\})", "7", pattern).replace("{{", "{").replace("}}", "}")
-        expected = re.sub(r"(?<!\{)\{\w+\}(?!\})", "7", translation).replace("{{", "{").replace("}}", "}")
+        gaps = dict.fromkeys(GAP.findall(pattern), "7")
+        text, expected = fill(pattern, gaps), fill(translation, gaps)
         if words(text) != expected and text not in words.texts:
             wrong.append((pattern, words(text)))
     assert wrong == []
@@ -137,6 +140,32 @@ def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
 )
 def test_what_fills_a_gap_is_there_in_chinese(english):
     assert not re.search(r"[a-z]{2,} [a-z]{2,}", speech("zh")(english))
+
+
+def test_a_message_is_translated_by_its_template_whatever_fills_it():
+    inner = Message("input {name} is missing", name="right")
+    message = Message("error: {reason}", reason=inner)
+    assert message == "error: input right is missing"
+    assert SPEECH(message) == "\u51fa\u9519\uff1a\u7f3a\u5c11\u8f93\u5165 right"
+    assert SPEECH(Message.compose("; ", [Message("right"), inner])).startswith("\u6b63\u786e\uff1b")
+
+
+def test_a_message_comes_back_from_a_file_and_from_another_process():
+    message = Message("error: {reason}", reason=Message("input {name} is missing", name="x"))
+    stored = json.dumps(with_templates({"message": message, "old": "error: no file"}))
+    read = json.loads(stored, object_hook=from_json)
+    assert [read, SPEECH(read["message"])] == [
+        {"message": message, "old": "error: no file"},
+        SPEECH(pickle.loads(pickle.dumps(message))),
+    ]
+    assert SPEECH(read["old"]) == "\u51fa\u9519\uff1a\u6ca1\u6709\u6587\u4ef6"
+
+
+def test_a_message_that_another_process_wrote_cannot_reach_into_values_or_grow():
+    for template, values in [("{a.__class__}", {"a": "x"}), ("{a}" * 9, {"a": "x" * 500}), ("{a}", {"a": 1})]:
+        read = json.loads(json.dumps({"template": template, "values": values}), object_hook=from_json)
+        assert "<class" not in str(read)
+        assert not isinstance(read, str) or len(read) <= 2000
 
 
 WHERE = context(["the first", "neither"])

@@ -8,6 +8,7 @@ from onnx.parser import parse_model
 from onnxlab.errors import InputMismatch
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import recorded_graph
+from onnxlab.language import Speech
 from onnxlab.model.distance import difference, largest_difference, magnitude
 from onnxlab.runtime.parity import compare, run, smallest_counterexample
 
@@ -237,6 +238,8 @@ def test_nan_may_be_the_counterexample():
 def test_outputs_that_cannot_be_compared_are_a_counterexample():
     counterexample = smallest_counterexample(lambda x: torch.relu(x).double(), RELU, torch.ones(2))
     assert counterexample.reason == "output 0: torch gives float64, the runtime float32"
+    words = Speech({}, {"output {n}: torch gives {a.dtype}, the runtime {b.dtype}": "{a.dtype} != {b.dtype}"})
+    assert words(counterexample.reason) == "float64 != float32"
     assert (counterexample.index, counterexample.torch, counterexample.runtime) == ((), None, None)
 
 

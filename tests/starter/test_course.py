@@ -80,5 +80,5 @@ def test_the_start_imports_the_standard_library_and_the_clones_languages_only():
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
     foreign = {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
-    language = {"onnxlab", "onnxlab.errors", "onnxlab.isolation", "onnxlab.language"}
+    language = {"onnxlab", *(f"onnxlab.{name}" for name in ("errors", "isolation", "language", "message"))}
     assert foreign == {"__main__", "starter", *modules, *language}

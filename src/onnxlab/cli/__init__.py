@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from onnxlab.cli.terminal import plain_streams
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import requested_language, speak, tr
+from onnxlab.message import Message
 from onnxlab.plain_text import plain
 
 __all__ = ["Parser", "main", "outlive_readers", "run_command"]
@@ -140,7 +141,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, and exit with 2."""
-        self.exit(2, f"{self.prog}: {plain(tr(message))}\n{tr(f'See: {self.prog} --help')}\n")
+        self.exit(2, f"{self.prog}: {plain(tr(message))}\n{tr('See: {prog} --help', prog=self.prog)}\n")
 
     def format_help(self) -> str:
         """Return the help in the language that is spoken: argparse keeps all its texts until then."""
@@ -158,7 +159,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(near: list[str]) -> str:
-    return f". Did you mean {near[0]!r}?" if near else ""
+    return Message(". Did you mean {near!r}?", near=near[0]) if near else ""
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
@@ -183,9 +184,10 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         return parser
     if command in _CLASS_COMMANDS:
         raise CommandMissing(
-            f"`onnxlab {command}` belongs to onnxlab-class, which is not installed.",
+            "`onnxlab {command}` belongs to onnxlab-class, which is not installed.",
             "It is for instructors; the labs and the chapters work without it.",
             "In a clone of the course, run: pip install -e packages/onnxlab-class",
+            command=command,
         )
     for module in _COMMANDS:
         importlib.import_module(f"onnxlab.cli.{module}").add_commands(commands)
@@ -193,7 +195,7 @@ def _parser(command: str = "") -> argparse.ArgumentParser:
         add_commands(commands)
     for name, purpose in _CLASS_COMMANDS.items():
         if name not in others:
-            commands.add_parser(name, help=f"{purpose} (needs onnxlab-class)")
+            commands.add_parser(name, help=Message("{purpose} (needs onnxlab-class)", purpose=purpose))
     return parser
 
 

@@ -102,7 +102,7 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.as_json(), indent=1))
         return 0 if found.healthy else 1
-    print(tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes"))
+    print(tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes", found=found))
     for symptom in found.symptoms:
         print()
         write_coloured(symptom.severity, tr(symptom.severity))
@@ -126,7 +126,7 @@ def _write_place(chapter: str, section: str) -> None:
         write_link(tr(explained(chapter, section)), notebook.as_uri())
     else:
         sys.stdout.write(tr(explained(chapter, section)))
-    print(" " + tr(f"To read it: onnxlab show {chapter.partition('_')[0]}"))
+    print(" " + tr("To read it: onnxlab show {chapter}", chapter=chapter.partition("_")[0]))
 
 
 def _why(options: argparse.Namespace) -> int:
@@ -170,7 +170,12 @@ def _open(options: argparse.Namespace) -> int:
     speak(requested_language())
 
     def ready(address: str) -> None:
-        print(tr(f"{plain(options.model)} is at {address} until you press Ctrl+C."), flush=True)
+        print(
+            tr(
+                "{model} is at {address} until you press Ctrl+C.", model=plain(options.model), address=address
+            ),
+            flush=True,
+        )
 
     serve_model(options.model, ready, browse=not options.no_browser)
     return 0

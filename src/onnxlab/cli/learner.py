@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
 
 _BETWEEN_LOOKS = 0.5  # seconds
@@ -87,12 +88,12 @@ def _labs(options: argparse.Namespace) -> int:
     speak(options.language)
     copied, there = copy_course(options.folder)
     count, left = (sum(path.suffix == ".ipynb" for path in paths) for paths in (copied, there))
-    print(tr(f"Notebooks copied to {plain(options.folder)}: {count}."))
+    print(tr("Notebooks copied to {folder}: {count}.", folder=plain(options.folder), count=count))
     if left:
-        print(tr(f"Already there, and left alone: {left}."))
+        print(tr("Already there, and left alone: {left}.", left=left))
     edition = "" if options.language == "en" else options.language
     first = options.folder / "notebooks" / edition / "00_start_here.ipynb"
-    print(tr(f"To begin, open {plain(first)} in Jupyter."))
+    print(tr("To begin, open {first} in Jupyter.", first=plain(first)))
     return 0
 
 
@@ -116,21 +117,22 @@ def _check_one(path: Path) -> bool:
 
     folder = path.absolute().parent.name
     speak(folder if folder in LANGUAGES else requested_language())
-    print(tr(f"{plain(path)}: running it ..."), flush=True)
+    print(tr("{path}: running it ...", path=plain(path)), flush=True)
     if own := own_copy(path):
-        print(tr(f"That is the course's own notebook. Yours is {plain(own)}."), file=sys.stderr)
+        print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
     outcomes = check_notebook(path)
     for outcome in outcomes:
         if outcome.first_failure or outcome.message:
             print(f"\n{report_text(exercise(outcome.exercise)[1], outcome)}")
     rows = [
-        (o.exercise, tr(o.status), tr(f"{o.points} of {o.possible}"), f"{o.seconds:.1f}") for o in outcomes
+        (o.exercise, tr(o.status), tr("{o.points} of {o.possible}", o=o), f"{o.seconds:.1f}")
+        for o in outcomes
     ]
     print()
     heading = (tr("exercise"), tr("outcome"), tr("points"), tr("seconds"))
     print("\n".join(aligned([heading, *rows])))
     have, possible = sum(o.points for o in outcomes), sum(o.possible for o in outcomes)
-    print(tr(f"{have} of {possible} points") + "\n", flush=True)
+    print(tr("{have} of {possible} points", have=have, possible=possible) + "\n", flush=True)
     return all(outcome.passed for outcome in outcomes)
 
 
@@ -177,8 +179,8 @@ def _labs_in(path: Path) -> list[Path]:
         return [_own(path)]
     labs = sorted(lab for lab in path.glob("lab*.ipynb") if "before-reset" not in lab.name)
     if not labs:
-        msg = f"The folder {path} has no labs: no file there is called lab*.ipynb."
-        then = "Name a lab's notebook, or copy the labs with: onnxlab labs FOLDER"
+        msg = Message("The folder {path} has no labs: no file there is called lab*.ipynb.", path=path)
+        then = Message("Name a lab's notebook, or copy the labs with: onnxlab labs FOLDER")
         raise LabsMissing(msg, "", then)
     return labs
 
@@ -239,8 +241,8 @@ def _replace(options: argparse.Namespace) -> int:
     speak(options.language)
     root = learner_root(Path.cwd())
     if root is None:
-        msg = f"There are no labs in {Path.cwd()}, nor in a folder above it."
-        then = "Change to the course's folder, or copy the labs with: onnxlab labs FOLDER"
+        msg = Message("There are no labs in {cwd}, nor in a folder above it.", cwd=Path.cwd())
+        then = Message("Change to the course's folder, or copy the labs with: onnxlab labs FOLDER")
         raise LabsMissing(msg, "", then)
     for name in options.names:
         if is_chapter(name):
@@ -251,8 +253,12 @@ def _replace(options: argparse.Namespace) -> int:
         else:
             path, copy = reset(name, root, options.language)
         shown = plain(path.relative_to(root).as_posix())
-        done = tr(f"{shown} has all its outputs.") if options.outputs else tr(f"{shown} is untouched again.")
+        done = (
+            tr("{shown} has all its outputs.", shown=shown)
+            if options.outputs
+            else tr("{shown} is untouched again.", shown=shown)
+        )
         print(done, end=" " if copy else "\n")
         if copy:
-            print(tr(f"Your work is in {plain(copy.relative_to(root).as_posix())}."))
+            print(tr("Your work is in {copy}.", copy=plain(copy.relative_to(root).as_posix())))
     return 0

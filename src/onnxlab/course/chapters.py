@@ -73,9 +73,10 @@ def _original(name: str, root: Path, edition: Path) -> Path:
     """Return the course's own notebook of a chapter, from the clone above, the package's clone or a wheel."""
     if (root / "solutions").is_dir():
         raise ChapterMissing(
-            f"{root} is the course itself.",
+            "{root} is the course itself.",
             "A chapter is replaced in a learner's folder only.",
             "Start the course once, which makes one: python3 course.py",
+            root=root,
         )
     sources = (*root.parents, *(folder for folder in (_CLONE, COURSE_IN_WHEEL) if folder != root))
     folder = next((source / edition for source in sources if any((source / edition).glob("*.ipynb"))), None)
@@ -89,7 +90,9 @@ def _original(name: str, root: Path, edition: Path) -> Path:
         if _key(chapter.name) == wanted:
             return chapter
     numbers = ", ".join(chapter.stem.partition("_")[0] for chapter in chapters)
-    raise ChapterMissing(f"There is no chapter {name}.", "", f"The chapters are {numbers}.")
+    raise ChapterMissing(
+        "There is no chapter {name}.", "", "The chapters are {numbers}.", name=name, numbers=numbers
+    )
 
 
 def _key(name: str) -> tuple[str, ...]:

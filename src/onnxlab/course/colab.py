@@ -38,15 +38,23 @@ def complete_session(language: str = "en") -> None:
     """
     speak(language)
     if missing := lacking():
-        print(tr(f"Installing {', '.join(requirement.name for requirement in missing)} ..."), flush=True)
+        print(
+            tr(
+                "Installing {requirements} ...",
+                requirements=", ".join(requirement.name for requirement in missing),
+            ),
+            flush=True,
+        )
         _install(missing)
     if old := outdated():
-        print(tr(f"{', '.join(old)}: an older version was loaded before the right one was installed."))
+        print(
+            tr("{old}: an older version was loaded before the right one was installed.", old=", ".join(old))
+        )
         print(tr("Restart the session (Colab: Runtime, Restart session; Jupyter: Kernel, Restart Kernel)."))
         print(tr("Then run this cell again."))
         return
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnx", "onnxruntime"))
-    print(tr(f"Ready: Python {sys.version.split()[0]}, {versions}."))
+    print(tr("Ready: Python {version}, {versions}.", version=sys.version.split()[0], versions=versions))
 
 
 def lacking(requirements: Iterable[str] | None = None) -> list[Requirement]:
@@ -106,9 +114,8 @@ def _install(requirements: Iterable[Requirement]) -> None:
     importlib.invalidate_caches()
     if done.returncode:
         reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        msg = "pip could not install what the course needs."
         then = "If the network is there, restart the session and run this cell again."
-        raise InstallFailed(msg, " ".join(reasons)[:300], then)
+        raise InstallFailed("pip could not install what the course needs.", " ".join(reasons)[:300], then)
 
 
 def _installed(name: str) -> str | None:

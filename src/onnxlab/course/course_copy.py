@@ -30,9 +30,9 @@ def copy_course(folder: Path) -> tuple[list[Path], list[Path]]:
     root = COURSE_IN_WHEEL if COURSE_IN_WHEEL.is_dir() else _CLONE
     files = course_files(root)
     if not files:
-        msg = f"The installed package has no notebooks: there are none in {root}."
+        msg = "The installed package has no notebooks: there are none in {root}."
         then = "Install the course's wheel, or take the notebooks from its repository."
-        raise NotebooksMissing(msg, "", then)
+        raise NotebooksMissing(msg, "", then, root=root)
     copied: list[Path] = []
     existing: list[Path] = []
     for name, content in files.items():

@@ -23,6 +23,7 @@ from onnxlab.kit.checking import check
 from onnxlab.kit.exercise import LABS, exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.status import Status
+from onnxlab.message import Message
 from onnxlab.typed_json import UnexpectedType, decode
 
 _CELL_SECONDS = 120
@@ -54,7 +55,11 @@ def lab_of(path: Path) -> str:
     number = re.search(r"lab\d{1,2}", path.stem)
     if number is None:
         raise UnknownExercise(
-            f"{path.name} is not named after a lab.", "", f"The labs are {', '.join(LABS)}."
+            "{path.name} is not named after a lab.",
+            "",
+            "The labs are {labs}.",
+            path=path,
+            labs=", ".join(LABS),
         )
     return lab(number[0]).name
 
@@ -68,9 +73,9 @@ def read_lab(path: Path) -> tuple[str, Notebook]:
     """
     then = "Name a lab's notebook, as labs/lab04_asinh.ipynb."
     if not os.path.lexists(path):
-        raise NotebookUnreadable(f"There is no file {path}.", "", then)
+        raise NotebookUnreadable("There is no file {path}.", "", then, path=path)
     if path.suffix != ".ipynb":
-        raise NotebookUnreadable(f"{path} is not a notebook (.ipynb).", "", then)
+        raise NotebookUnreadable("{path} is not a notebook (.ipynb).", "", then, path=path)
     return lab_of(path), read(path)
 
 
@@ -176,7 +181,7 @@ def _run(notebook: dict[str, Any], path: Path, call: str, folder: str) -> tuple[
     except DeadKernelError:
         reason = "The notebook ended its kernel (a crash in native code, or exit())."
     except CellTimeoutError:
-        reason = f"A cell ran longer than {_CELL_SECONDS} seconds."
+        reason = Message("A cell ran longer than {cell_seconds} seconds.", cell_seconds=_CELL_SECONDS)
     return reason, [failed for cell in client.nb.cells[:-1] if (failed := _failed_cell(cell)) is not None]
 
 

@@ -16,6 +16,7 @@ from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import Exercise, lab
 from onnxlab.machine import COURSE_IN_WHEEL
+from onnxlab.message import Message
 
 UNTOUCHED = Path(".onnxlab", "untouched")
 """The folder of a class's learner with the untouched labs, because learners have no solutions."""
@@ -59,15 +60,23 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
             exercise = exercises.pop(match[1], None)
             if exercise is None or not answers:
                 unknown = "an exercise without a record, or one that was checked above"
-                what = unknown if exercise is None else "no solution stands above it"
-                raise LabNotInSync(f"solutions/{name}.ipynb checks {match[1]!r}: {what}.")
+                what = unknown if exercise is None else Message("no solution stands above it")
+                raise LabNotInSync(
+                    "solutions/{name}.ipynb checks {match!r}: {subject}.",
+                    name=name,
+                    match=match[1],
+                    subject=what,
+                )
             _stamp_exercise(exercise, answers, cell, match)
             answers = []
     if exercises:
         raise LabNotInSync(
-            f"solutions/{name}.ipynb has no cell that checks {', '.join(exercises)}.",
+            "solutions/{name}.ipynb has no cell that checks {exercises}.",
             "",
-            f'Add a cell with check("{next(iter(exercises))}", ...).',
+            'Add a cell with check("{next_iter_exercises}", ...).',
+            name=name,
+            exercises=", ".join(exercises),
+            next_iter_exercises=next(iter(exercises)),
         )
     return clean(result)
 
@@ -189,9 +198,11 @@ def _untouched(full: str, root: Path) -> Notebook:
         if path.exists():
             return read(path)
     raise LabNotInSync(
-        f"{solution.name} is not in {root.name}/solutions, and the lab is made from it.",
+        "{solution.name} is not in {root.name}/solutions, and the lab is made from it.",
         "",
         "Run this in the course's folder, or take the file from git again.",
+        solution=solution,
+        root=root,
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from onnxlab.course.fresh import fresh
 from onnxlab.files import write_atomically
+from onnxlab.message import Message
 
 HANDED_OUT = Path(".onnxlab", "handed_out.json")
 """The digest of each file as it was handed out, by its path below the learner's folder."""
@@ -39,7 +40,7 @@ class FolderChanges:
 
     def lines(self) -> list[str]:
         """Return messages for the learner."""
-        return [f"A new version is beside your own: {name}." for name in self.beside]
+        return [Message("A new version is beside your own: {name}.", name=name) for name in self.beside]
 
 
 def course_files(course: Path, labs: Path | None = None) -> dict[str, bytes]:

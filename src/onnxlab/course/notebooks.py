@@ -10,6 +10,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import write_atomically
 from onnxlab.language import LANGUAGES
+from onnxlab.message import Message
 
 Notebook = dict[str, Any]
 """A notebook as nbformat reads it: JSON with attribute access."""
@@ -79,14 +80,14 @@ def read(path: Path) -> Notebook:
         data = path.read_bytes()
     except OSError as error:
         raise NotebookUnreadable(
-            f"{path} cannot be read.", f"{error.strerror or error}.", "Check the path."
+            "{path} cannot be read.", f"{error.strerror or error}.", "Check the path.", path=path
         ) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about missing cell ids: cleaning gives every cell one
             notebook: Notebook = nbformat.reads(data.decode("utf-8-sig"), as_version=4)
     except Exception as error:  # nbformat raises many kinds, and its own text is the reason
-        msg = f"{path} is not a Jupyter notebook."
+        msg = Message("{path} is not a Jupyter notebook.", path=path)
         reason = str(error).strip().splitlines()[0][:100] if str(error).strip() else type(error).__name__
         raise NotebookUnreadable(msg, reason, "Open it in JupyterLab, or take it from git again.") from None
     return notebook

@@ -49,11 +49,13 @@ def main(arguments: list[str]) -> int:
         print(tr(str(error)), file=sys.stderr)
         return 1
     if is_new:
-        print(tr(f"Your notebooks are in {folder}."))
+        print(tr("Your notebooks are in {folder}.", folder=folder))
     elif changes != FolderChanges():
         new, renewed = len(changes.added), len(changes.updated)
-        print(tr(f"Your notebooks: {renewed} renewed, {new} added. Your work is kept."))
-        print(tr(f"Which, and what changed: {folder / NEWS}"))
+        print(
+            tr("Your notebooks: {renewed} renewed, {new} added. Your work is kept.", renewed=renewed, new=new)
+        )
+        print(tr("Which, and what changed: {folder}", folder=folder / NEWS))
     for line in changes.lines():
         print(tr(line))
     return 0
@@ -105,7 +107,7 @@ def news_page(
         ([tr("## The changelog says")], entries),
     ]
     lines = [line for head, body in parts if body for line in (*head, "", *body, "")]
-    return "\n".join([*lines, tr(f"All changes: {course / 'CHANGELOG.md'}"), ""])
+    return "\n".join([*lines, tr("All changes: {course}", course=course / "CHANGELOG.md"), ""])
 
 
 def _title(notebook: bytes, name: str) -> str:

@@ -15,6 +15,7 @@ import onnx
 from onnxlab.diagnosis.messages import explain
 from onnxlab.diagnosis.model_file import ModelFile
 from onnxlab.diagnosis.symptom import Symptom, finding, label, listing
+from onnxlab.message import Message
 from onnxlab.model.graph import operator
 from onnxlab.plain_text import plain
 
@@ -108,7 +109,9 @@ def _not_run(reports: Reports) -> str:
     if any(report["error"] for report in reports.get("load", [])):
         return DOES_NOT_LOAD
     for report in reports.get("understood", []):
-        return f"Not run: no values can be drawn for the input {listing(report['names'])}."
+        return Message(
+            "Not run: no values can be drawn for the input {listing}.", listing=listing(report["names"])
+        )
     if any(report["sizes"] is not None for report in reports.get("run", [])):
         return ""
     if "run" in reports:
@@ -147,16 +150,25 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
         yield Symptom(
             "risk" if step is None else "wrong",
             _STEPS[step][0] if step else _OTHER_SIZES,
-            f"It had {seconds:g} seconds; a program that opens the file waits as long.",
+            Message(
+                "It had {seconds:g} seconds; a program that opens the file waits as long.", seconds=seconds
+            ),
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
     elif trial.crashed:
-        why = f"It was {trial.reason}: a program that does the same ends without an exception to catch."
+        why = Message(
+            "It was {trial.reason}: a program that does the same ends without an exception to catch.",
+            trial=trial,
+        )
         if step == "run" and "trying" in reports:
             tried = reports["trying"][-1]["sizes"]
             sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
-            why = f"It was {trial.reason}, with {sizes}; there is no exception to catch."
+            why = Message(
+                "It was {trial.reason}, with {sizes}; there is no exception to catch.",
+                trial=trial,
+                sizes=sizes,
+            )
         yield Symptom(
             "wrong",
             _STEPS[step or "run"][1],
@@ -165,10 +177,12 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
             "foreign",
         )
     elif "end" not in reports:
-        what = f"The trial of the file ended early, with exit status {trial.ended}."
+        what = Message("The trial of the file ended early, with exit status {trial.ended}.", trial=trial)
         yield Symptom(
             "risk",
-            f"{what} Its last line: {trial.last_line}" if trial.last_line else what,
+            Message("{subject} Its last line: {trial.last_line}", subject=what, trial=trial)
+            if trial.last_line
+            else what,
             "What it had not tried by then is not known: the file may fail there.",
             "Try the same file in a fresh environment; if it ends there as well, report it with the file.",
             "foreign",
@@ -184,7 +198,7 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
 def checker(report: Report) -> Iterator[str]:
     """The checker refuses the file."""
     if report["error"]:
-        what = f"ONNX's checker refuses the file: {plain(report['error'], 200)}"
+        what = Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
         yield what
 
 
@@ -197,7 +211,7 @@ def checker(report: Report) -> Iterator[str]:
 def inference(report: Report) -> Iterator[str]:
     """Shape inference contradicts the file."""
     if report["error"]:
-        what = f"Shape inference fails: {plain(report['error'], 200)}"
+        what = Message("Shape inference fails: {report}", report=plain(report["error"], 200))
         yield what
 
 
@@ -210,7 +224,7 @@ def inference(report: Report) -> Iterator[str]:
 def load(report: Report) -> Iterator[str | Symptom]:
     """The installed runtime refuses the file."""
     if report["error"]:
-        what = f"ONNX Runtime refuses to load it: {plain(report['error'], 200)}"
+        what = Message("ONNX Runtime refuses to load it: {report}", report=plain(report["error"], 200))
         known = explain(report["error"], 1)
         yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
 
@@ -224,7 +238,7 @@ def load(report: Report) -> Iterator[str | Symptom]:
 def first_run(report: Report) -> Iterator[str]:
     """The file loads, and runs at no size that was tried."""
     if report["sizes"] is None and not report["whole"]:
-        what = f"It loads, and did not run: {plain(report['error'], 200)}"
+        what = Message("It loads, and did not run: {report}", report=plain(report["error"], 200))
         yield what
 
 
@@ -242,11 +256,23 @@ def axes(report: Report) -> Iterator[str | Symptom]:
     bad = next((size for size in refused if size > base or report["batch"]), None)
     if larger and all(size in refused for size in larger):
         first = larger[0]
-        what = f"The axis {name!r} is declared dynamic, and only {base} runs: {first} fails, {refused[first]}"
+        what = Message(
+            "The axis {name!r} is declared dynamic, and only {base} runs: {first} fails, {refused}",
+            name=name,
+            base=base,
+            first=first,
+            refused=refused[first],
+        )
         yield what
     elif bad is not None:
         runs = listing(sorted({base, *larger} - set(refused)))
-        what = f"The axis {name!r} runs at {runs} and fails at {bad}: {refused[bad]}"
+        what = Message(
+            "The axis {name!r} runs at {runs} and fails at {bad}: {refused}",
+            name=name,
+            runs=runs,
+            bad=bad,
+            refused=refused[bad],
+        )
         why = "A condition between sizes is in the graph, and not in the file's declaration."
         then = (
             "State the sizes that are allowed, and pad the input to one of them, or export without "
@@ -269,7 +295,12 @@ def shapes(report: Report) -> Iterator[str]:
             or any(isinstance(a, int) and a != b for a, b in zip(said, made, strict=True))
         ):
             shown = plain(said, 80)
-            yield f"The output {plain(name, 60)!r} is declared as {shown} and has the shape {made}."
+            yield Message(
+                "The output {name!r} is declared as {shown} and has the shape {made}.",
+                name=plain(name, 60),
+                shown=shown,
+                made=made,
+            )
 
 
 @finding(
@@ -281,7 +312,9 @@ def shapes(report: Report) -> Iterator[str]:
 def again(report: Report) -> Iterator[str]:
     """Outputs that differ between two runs of the same input."""
     if report["differing"]:
-        yield f"Two runs with the same input differ in {listing(report['differing'])}."
+        yield Message(
+            "Two runs with the same input differ in {listing}.", listing=listing(report["differing"])
+        )
 
 
 @finding(
@@ -294,7 +327,10 @@ def rows(report: Report) -> Iterator[str]:
     """Outputs of an element that depend on the rest of its batch."""
     if report["differing"]:
         names = listing(report["differing"])
-        yield f"For the first element of a batch, the output {names} changes with its other elements."
+        yield Message(
+            "For the first element of a batch, the output {names} changes with its other elements.",
+            names=names,
+        )
 
 
 @finding(
@@ -306,7 +342,7 @@ def rows(report: Report) -> Iterator[str]:
 def finite(report: Report) -> Iterator[str]:
     """Outputs that are not finite."""
     if report["broken"]:
-        yield f"inf or NaN in the output {listing(report['broken'])}."
+        yield Message("inf or NaN in the output {listing}.", listing=listing(report["broken"]))
 
 
 @finding(
@@ -318,7 +354,7 @@ def finite(report: Report) -> Iterator[str]:
 def half(report: Report) -> Iterator[str]:
     """Inner values in half precision that are not finite."""
     if report["broken"]:
-        yield f"inf or NaN inside, in float16: {listing(report['broken'])}."
+        yield Message("inf or NaN inside, in float16: {listing}.", listing=listing(report["broken"]))
 
 
 def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
@@ -333,16 +369,23 @@ def missed_fusions(model: onnx.ModelProto) -> Iterator[Symptom]:
     for node in model.graph.node:
         made_by = [makers[name] for name in node.input if name in makers]
         if node.op_type == "BatchNormalization" and made_by[:1] == ["Conv"]:
-            missed.setdefault("BatchNormalization after Conv", []).append(label(node))
+            missed.setdefault(_after(node, "Conv"), []).append(label(node))
         if node.op_type == "Transpose" and "Transpose" in made_by:
-            missed.setdefault("Transpose after Transpose", []).append(label(node))
+            missed.setdefault(_after(node, "Transpose"), []).append(label(node))
         if node.op_type == "Erf":
-            missed.setdefault("Erf, of a Gelu", []).append(label(node))
+            missed.setdefault(Message("Erf, of a Gelu"), []).append(label(node))
         if node.op_type in ("Conv", "MatMul", "Gemm") and made_by[:2] == ["DequantizeLinear"] * 2:
-            missed.setdefault(f"{node.op_type} in float32 between quantised values", []).append(label(node))
+            loose = Message("{name} in float32 between quantised values", name=node.op_type)
+            missed.setdefault(loose, []).append(label(node))
     for pattern, labels in missed.items():
-        what = f"Not fused: {pattern} ({len(labels)}): {listing(labels)}."
+        what = Message(
+            "Not fused: {pattern} ({n}): {listing}.", pattern=pattern, n=len(labels), listing=listing(labels)
+        )
         yield Symptom("note", what, why, then, "quantised" if "quantised" in pattern else "fusion")
+
+
+def _after(node: onnx.NodeProto, name: str) -> str:
+    return Message("{operator} after {name}", operator=node.op_type, name=name)
 
 
 BEHAVIOUR = {

@@ -14,6 +14,7 @@ from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Symptom
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.silence import silenced
+from onnxlab.message import Message
 from onnxlab.model.load import ModelLike, load, path_of
 from onnxlab.plain_text import plain, pluralise
 
@@ -58,10 +59,16 @@ class Examination:
         count = Counter(symptom.severity for symptom in self.symptoms)
         risks, notes = pluralise(count["risk"], "risk"), pluralise(count["note"], "note")
         left_out = [
-            f"Not compared with PyTorch: {option}" if line == NOT_COMPARED else line
+            Message("Not compared with PyTorch: {option}", option=option) if line == NOT_COMPARED else line
             for line in self.not_tried
         ]
-        return " ".join([f"{count['wrong']} wrong, {risks}, {notes}.", *left_out])
+        return Message.compose(
+            " ",
+            [
+                Message("{count} wrong, {risks}, {notes}.", count=count["wrong"], risks=risks, notes=notes),
+                *left_out,
+            ],
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the examination as plain data."""
@@ -99,8 +106,11 @@ def examine(
         WrongLimit: If `seconds` is no time limit.
     """
     if not 0 < seconds <= _LONGEST:  # false for NaN
-        why, then = "Loading and running need some time.", f"Give more than 0, and at most {_LONGEST:,}."
-        raise WrongLimit(f"{seconds:g} seconds are no time limit.", why, then)
+        why, then = (
+            "Loading and running need some time.",
+            Message("Give more than 0, and at most {longest:,}.", longest=_LONGEST),
+        )
+        raise WrongLimit("{seconds:g} seconds are no time limit.", why, then, seconds=seconds)
     if isinstance(model, str | PathLike):
         path = path_of(model)
         progress("reads the file")

@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
+from onnxlab.message import Message
+
 _GAPS = {"": ".{1,120}?", "int": r"-?\d+", "word": r"[\w:]+", "file": r"[\w.+/-]*"}
 _TOKEN = re.compile(r"\{(\w+)(?::(\w+))?\}|(\.\.\.)|<([^<>|]*(?:\|[^<>|]*)+)>")
 _FLAGS = re.ASCII | re.DOTALL | re.IGNORECASE  # JavaScript reads the same expressions
@@ -105,7 +107,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Message:
+class Reading:
     """What can be read in a message without knowing it.
 
     Attributes:
@@ -179,7 +181,7 @@ def explain(text: str, most: int = 3) -> list[Answer]:
 _TIERS = {"message": 0, "kind": 1, "warning": 1, "wrapper": 2}
 
 
-def read(text: str) -> Message:
+def read(text: str) -> Reading:
     """Return what can be read in a message without knowing it.
 
     Example:
@@ -195,14 +197,14 @@ def read(text: str) -> Message:
     line = places[-1] if places else ""
     for part in _parts(text):
         for name, (fields, _) in _frames(part).items():
-            return Message(stages()[name], fields, line)
+            return Reading(stages()[name], fields, line)
     # A message without a frame: which package do the last frames of its traceback lie in?
     for package in reversed(_PACKAGE.findall(text)):
         path = package.replace("\\", "/") + "/"
         for stage in stages().values():
             if any(path.startswith(begin) for begin in stage.packages):
-                return Message(stage, {}, line)
-    return Message(None, {}, line)
+                return Reading(stage, {}, line)
+    return Reading(None, {}, line)
 
 
 def shown(text: str) -> str:
@@ -268,7 +270,9 @@ def explained(chapter: str, section: str) -> str:
     number, point, _ = section.partition(". ")
     # The number, as the heading is Chinese in the Chinese edition.
     return (
-        f"Explained in chapter {chapter}, section {number}." if point else f"Explained in chapter {chapter}."
+        Message("Explained in chapter {chapter}, section {number}.", chapter=chapter, number=number)
+        if point
+        else Message("Explained in chapter {chapter}.", chapter=chapter)
     )
 
 

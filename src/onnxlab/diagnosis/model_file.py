@@ -14,6 +14,7 @@ import onnx
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.files import open_untrusted
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import graphs, tensor_array
 from onnxlab.model.load import load_alone, tensors
@@ -126,19 +127,22 @@ def _external(
     shown = plain(location, 80)
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder) or path == folder:
-        raise ModelNotReadable(f"its file {shown!r} lies outside the model's folder")
+        raise ModelNotReadable("its file {shown!r} lies outside the model's folder", shown=shown)
     offset = int(entries.get("offset", "0"))
     try:
         with open_untrusted(path) as file:
             there = file.seek(0, 2)
             if offset < 0 or offset + size > there:
                 raise ModelNotReadable(
-                    f"its file {shown!r} has {there:,} bytes, and {offset + size:,} are needed"
+                    "its file {shown!r} has {there:,} bytes, and {offset:,} are needed",
+                    shown=shown,
+                    there=there,
+                    offset=offset + size,
                 )
             # Mapped, not read: a file larger than the memory can be compared piece by piece.
             return np.memmap(file, kind, "r", offset, tuple(tensor.dims)) if size else None
     except FileNotFoundError:
-        raise ModelNotReadable(f"its file {shown!r} is missing") from None
+        raise ModelNotReadable("its file {shown!r} is missing", shown=shown) from None
 
 
 def _empty(tensor: onnx.TensorProto) -> None:
@@ -155,7 +159,7 @@ def twins(tensors: tuple[StoredTensor, ...]) -> list[tuple[StoredTensor, StoredT
     for tensor in tensors:
         if tensor.array is not None:
             groups[tensor.dtype, tensor.size].append(tensor)
-    pairs = []
+    pairs: list[tuple[StoredTensor, StoredTensor, str]] = []
     for group in (group for group in groups.values() if len(group) > 1):
         first: dict[tuple[bytes, tuple[int, ...]], StoredTensor] = {}
         for tensor in group:
@@ -164,9 +168,9 @@ def twins(tensors: tuple[StoredTensor, ...]) -> list[tuple[StoredTensor, StoredT
             key = (_digest(array), tensor.dims)
             turned = (_digest(array.T), tensor.dims[::-1]) if array.ndim == 2 else key
             if key in first:
-                pairs.append((first[key], tensor, "equal"))
+                pairs.append((first[key], tensor, Message("equal")))
             elif turned in first:
-                pairs.append((first[turned], tensor, "transposed"))
+                pairs.append((first[turned], tensor, Message("transposed")))
             else:
                 first[key] = tensor
     return pairs

@@ -15,6 +15,7 @@ import torch
 
 from onnxlab.diagnosis.symptom import Symptom, listing
 from onnxlab.errors import OnnxLabError
+from onnxlab.message import Message
 from onnxlab.model.graph import Value, declared
 from onnxlab.model.load import load
 from onnxlab.plain_text import plain
@@ -51,14 +52,20 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
         network, inputs = made
     except (Exception, SystemExit) as error:  # the code of the factory is the caller's
         raise NoReference(
-            f"{plain(name, 120)} is no factory of a module and its inputs.", plain(named_reason(error)), then
+            "{name} is no factory of a module and its inputs.",
+            plain(named_reason(error)),
+            then,
+            name=plain(name, 120),
         ) from error
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     if not (isinstance(network, torch.nn.Module) and all(isinstance(i, torch.Tensor) for i in inputs)):
         raise NoReference(
-            f"{plain(name, 120)} returned {plain(type(network).__name__, 80)} and {len(inputs)} inputs.",
+            "{name} returned {name2} and {count} inputs.",
             "A torch.nn.Module and tensors were expected.",
             then,
+            name=plain(name, 120),
+            name2=plain(type(network).__name__, 80),
+            count=len(inputs),
         )
     return network.eval(), inputs
 
@@ -120,7 +127,9 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
     network, example = reference(name)
     inputs = declared(load(path).graph.input)
     if len(inputs) != len(example):
-        what = f"The file has {len(inputs)} inputs, and the factory returned {len(example)} tensors."
+        what: str = Message(
+            "The file has {n} inputs, and the factory returned {m} tensors.", n=len(inputs), m=len(example)
+        )
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
         yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")
         return
@@ -149,7 +158,7 @@ def against(path: Path, name: str) -> Iterator[Symptom]:
     else:
         what = "Nothing was compared: PyTorch refused the example and every other size."
         then = "Call the module with the inputs that the factory returns, and repair the factory."
-        yield Symptom("risk", what, f"PyTorch says: {refusal}", then, "right sizes")
+        yield Symptom("risk", what, Message("PyTorch says: {refusal}", refusal=refusal), then, "right sizes")
 
 
 def _agreement(compared: list[dict[str, int]]) -> Symptom:
@@ -157,7 +166,7 @@ def _agreement(compared: list[dict[str, int]]) -> Symptom:
     tried = "; ".join(f"{plain(axis, 40)} = {', '.join(map(str, sizes))}" for axis, sizes in axes.items())
     what = "The file agrees with PyTorch at the sizes of the example."
     if tried:
-        what = f"The file agrees with PyTorch at {tried}."
+        what = Message("The file agrees with PyTorch at {tried}.", tried=tried)
     why = "Random inputs were compared; differences up to 1e-4 were allowed."
     return Symptom("note", what, why, "Compare inputs and sizes of your own as well.", "right sizes")
 
@@ -166,10 +175,14 @@ def _symptom(
     network: torch.nn.Module, path: Path, tensors: tuple[torch.Tensor, ...], fault: Counterexample, shown: str
 ) -> Symptom:
     if fault.torch is None:
-        what = f"With {shown} PyTorch runs, and the file does not agree: {plain(fault.reason, 200)}."
+        what = Message(
+            "With {shown} PyTorch runs, and the file does not agree: {reason}.",
+            shown=shown,
+            reason=plain(fault.reason, 200),
+        )
         then = "Find the size that was frozen, and export with that axis dynamic."
         return Symptom("wrong", what, "A size that the module accepts is lost in the file.", then, "sizes")
-    what = f"With {shown} the file is wrong: {plain(fault.reason, 160)}."
+    what = Message("With {shown} the file is wrong: {reason}.", shown=shown, reason=plain(fault.reason, 160))
     return Symptom("wrong", what, *_inner_values(network, path, tensors), "right sizes")
 
 
@@ -195,7 +208,7 @@ def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[torch.Ten
             "Look at the end of forward: at what comes after the last of them.",
         )
     return (
-        f"The first inner value that differs is {plain(first, 120)}.",
+        Message("The first inner value that differs is {first}.", first=plain(first, 120)),
         "Look at that node and at the line of forward that it comes from.",
     )
 

@@ -12,6 +12,7 @@ from onnxlab.diagnosis.model_file import ModelFile, repeated_axes, twins
 from onnxlab.diagnosis.symptom import Symptom, finding, label, listing
 from onnxlab.errors import ModelNotReadable
 from onnxlab.history import RUNTIMES, recorded_runtime
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import Value, declared, operator, reads, tensor_array
 from onnxlab.plain_text import plain
@@ -37,7 +38,14 @@ def external_data(file: ModelFile) -> Iterator[str]:
     broken = [tensor for tensor in file.tensors if tensor.problem]
     if broken:
         first = broken[0]
-        yield (f"Weights that cannot be read: {len(broken)}. Of {plain(first.name, 60)!r}, {first.problem}.")
+        yield (
+            Message(
+                "Weights that cannot be read: {count}. Of {name!r}, {first.problem}.",
+                count=len(broken),
+                name=plain(first.name, 60),
+                first=first,
+            )
+        )
 
 
 @finding(
@@ -50,14 +58,18 @@ def broken_weights(file: ModelFile) -> Iterator[str | Symptom]:
     """Weights with values that are not finite."""
     held = {tensor.label: tensor.values_not_finite() for tensor in file.tensors}
     if broken := [name for name, values in held.items() if "NaN" in values]:
-        yield f"Weights with NaN: {listing(broken)}."
+        yield Message("Weights with NaN: {listing}.", listing=listing(broken))
     then = "If nobody put it there on purpose, look for an overflow: training, a conversion to float16."
     if infinite := [name for name, values in held.items() if "inf" in values]:
         why = "Every output that depends on it can be inf or NaN."
-        yield Symptom("risk", f"Weights with inf: {listing(infinite)}.", why, then, "half")
+        yield Symptom(
+            "risk", Message("Weights with inf: {listing}.", listing=listing(infinite)), why, then, "half"
+        )
     if masks := [name for name, values in held.items() if values == {"-inf"}]:
         why = "The masks of attention hold it on purpose; a row of nothing else becomes NaN in Softmax."
-        yield Symptom("note", f"Weights with -inf: {listing(masks)}.", why, then, "half")
+        yield Symptom(
+            "note", Message("Weights with -inf: {listing}.", listing=listing(masks)), why, then, "half"
+        )
 
 
 @finding(
@@ -80,7 +92,7 @@ def random_outputs(file: ModelFile) -> Iterator[str]:
     for graph in file.graphs():
         names = [f"{node.op_type} {plain(node.name, 60)}".strip() for node in graph.node if trains(node)]
         if names:
-            yield f"Nodes of training or of chance: {listing(names)}."
+            yield Message("Nodes of training or of chance: {listing}.", listing=listing(names))
 
 
 @finding(
@@ -96,12 +108,18 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
         constant = constants.get(node.input[0]) if node.input else None
         if node.op_type == "If" and constant is not None:
             branch = "else_branch" if _is_true(constant) else "then_branch"
-            yield f"The condition of the If {label(node)!r} is constant: its {branch} never runs."
+            yield Message(
+                "The condition of the If {label!r} is constant: its {branch} never runs.",
+                label=label(node),
+                branch=branch,
+            )
         if node.op_type == "Loop" and constant is not None:
             count = int(constant.reshape(-1)[0]) if constant.size else 0
             if count > 1_000_000:  # "no limit": the body's condition ends it
                 continue
-            what = f"The Loop {label(node)!r} runs {count} rounds, whatever the input is."
+            what = Message(
+                "The Loop {label!r} runs {n} rounds, whatever the input is.", label=label(node), n=count
+            )
             why = "If the number comes from the example's size, other sizes get a wrong number of rounds."
             then = "Compare with PyTorch at a size that needs more rounds."
             yield Symptom("risk" if count else "wrong", what, why, then, "loop")
@@ -120,7 +138,7 @@ def unread_inputs(file: ModelFile) -> Iterator[str]:
     read = {name for node in graph.node for name in reads(node)} | {value.name for value in graph.output}
     unread = [value.name for value in _inputs(file) if value.name not in read]
     if unread:
-        yield f"No node reads the input {listing(unread)}."
+        yield Message("No node reads the input {listing}.", listing=listing(unread))
 
 
 @finding(
@@ -141,7 +159,12 @@ def passed_through(file: ModelFile) -> Iterator[str]:
             name = identities.get(name, name)
         if name in sources:
             shown = plain(output.name, 60)
-            yield f"The output {shown!r} is the {sources[name]} {plain(name, 60)!r} itself."
+            yield Message(
+                "The output {shown!r} is the {sources_name} {name!r} itself.",
+                shown=shown,
+                sources_name=sources[name],
+                name=plain(name, 60),
+            )
 
 
 @finding(
@@ -155,7 +178,7 @@ def overridable_weights(file: ModelFile) -> Iterator[str]:
     inputs = {value.name for value in file.model.graph.input}
     names = [tensor.name for tensor in file.model.graph.initializer if tensor.name in inputs]
     if names:
-        yield f"Weights that are inputs, too: {listing(names)}."
+        yield Message("Weights that are inputs, too: {listing}.", listing=listing(names))
 
 
 @finding(
@@ -170,7 +193,7 @@ def custom_domains(file: ModelFile) -> Iterator[str]:
     nodes = [node for graph in file.graphs() for node in graph.node if node.domain not in _STANDARD]
     foreign = Counter(operator(node) for node in nodes if (node.domain, node.op_type) not in bodies)
     if foreign:
-        what = f"Custom operators: {listing(foreign)}."
+        what = Message("Custom operators: {listing}.", listing=listing(foreign))
         yield what
 
 
@@ -186,7 +209,13 @@ def repeated_weights(file: ModelFile) -> Iterator[str]:
     waste = sum(second.size for _, second, _ in pairs)
     if waste >= _WASTE:
         first, second, how = max(pairs, key=lambda pair: pair[1].size)
-        yield f"{waste:,} bytes are stored twice: {second.label} is {how} to {first.label}."
+        yield Message(
+            "{waste:,} bytes are stored twice: {second.label} is {how} to {first.label}.",
+            waste=waste,
+            second=second,
+            how=how,
+            first=first,
+        )
 
 
 @finding(
@@ -203,22 +232,32 @@ def expanded_constants(file: ModelFile) -> Iterator[str]:
         tensor, axes = max(blown, key=lambda pair: pair[0].size)
         size, copies = tensor.size, np.prod([tensor.dims[axis] for axis in axes], dtype=object)
         needed = size // int(copies)
-        yield f"{tensor.label} repeats along axis {listing(axes)}: {needed:,} of {size:,} bytes say all."
+        yield Message(
+            "{tensor.label} repeats along axis {listing}: {needed:,} of {size:,} bytes say all.",
+            tensor=tensor,
+            listing=listing(axes),
+            needed=needed,
+            size=size,
+        )
 
 
 def versions(file: ModelFile) -> Iterator[Symptom]:
     """The format's version and the opset, against the recorded releases of ONNX Runtime."""
     opset = max((o.version for o in file.model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     ir = file.model.ir_version
-    needs = f"The file has IR version {ir} and opset {opset}."
+    needs = Message("The file has IR version {ir} and opset {opset}.", ir=ir, opset=opset)
     facts = {release: recorded_runtime(release) for release in RUNTIMES}
     able = [name for name, fact in facts.items() if fact["newest_ir"] >= ir and fact["newest_opset"] >= opset]
     if not able:
-        why = f"No recorded release of ONNX Runtime, up to {RUNTIMES[-1]}, loads both."
+        why = Message(
+            "No recorded release of ONNX Runtime, up to {runtimes}, loads both.", runtimes=RUNTIMES[-1]
+        )
         then = "Ask for the versions that the target knows, and export for them with opset_version."
         yield Symptom("risk", needs, why, then, "runtimes")
     elif able[0] != RUNTIMES[0]:
-        why = f"Of the recorded releases of ONNX Runtime, {able[0]} is the first that loads both."
+        why = Message(
+            "Of the recorded releases of ONNX Runtime, {able} is the first that loads both.", able=able[0]
+        )
         then = (
             "If the target is older, export with a smaller opset, and lower ir_version after reading "
             "what it costs."
@@ -232,10 +271,16 @@ def fixed_sizes(file: ModelFile) -> Iterator[Symptom]:
     shown = listing(value for value, _ in shaped)
     then = "For other sizes, export with dynamic_shapes (or dynamic_axes)."
     if shaped and all(isinstance(axis, int) for _, axes in shaped for axis in axes):
-        what, why = f"Every input has a fixed size: {shown}.", "Another batch or size is refused."
+        what, why = (
+            Message("Every input has a fixed size: {shown}.", shown=shown),
+            "Another batch or size is refused.",
+        )
         yield Symptom("note", what, why, then, "sizes")
     elif shaped and all(axes[0] == 1 for _, axes in shaped):
-        what, why = f"The first axis of every input is fixed at 1: {shown}.", "A batch of two is refused."
+        what, why = (
+            Message("The first axis of every input is fixed at 1: {shown}.", shown=shown),
+            "A batch of two is refused.",
+        )
         yield Symptom("note", what, why, then, "sizes")
 
 
@@ -252,20 +297,20 @@ def differing_modes(file: ModelFile) -> Iterator[str]:
         if mode := _differing_mode(node):
             modes[mode].append(label(node))
     for mode, labels in modes.items():
-        yield f"Back ends differ in {mode}: {listing(labels)}."
+        yield Message("Back ends differ in {mode}: {listing}.", mode=mode, listing=listing(labels))
 
 
 def _differing_mode(node: onnx.NodeProto) -> str:
     values = {attribute.name: attribute.s.decode(errors="replace") for attribute in node.attribute}
     mode, coordinates = values.get("mode"), values.get("coordinate_transformation_mode")
     if node.op_type == "Resize" and mode == "cubic":
-        return "Resize in mode cubic"
+        return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "Resize" and coordinates in ("tf_crop_and_resize", "half_pixel_symmetric"):
-        return f"Resize by {coordinates}"
+        return Message("{name} by {mode}", name=node.op_type, mode=coordinates)
     if node.op_type == "Pad" and mode == "wrap":
-        return "Pad in mode wrap"
+        return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:
-        return "MaxPool with indices"
+        return Message("{name} with indices", name=node.op_type)
     return node.op_type if node.op_type in ("Asinh", "BitShift", "DepthToSpace", "If", "Loop") else ""
 
 
@@ -279,7 +324,7 @@ def functions(file: ModelFile) -> Iterator[str]:
     """Functions with a body in the file."""
     names = [function.name for function in file.model.functions]
     if names:
-        yield f"Functions with a body in the file: {listing(names)}."
+        yield Message("Functions with a body in the file: {listing}.", listing=listing(names))
 
 
 @finding(
@@ -293,7 +338,7 @@ def wide_types(file: ModelFile) -> Iterator[str]:
     values = [*_inputs(file), *declared(file.model.graph.output)]
     wide = [value for value in values if value.dtype in ("int64", "float64")]
     if wide:
-        what = f"64 bits: {listing(wide)}."
+        what = Message("64 bits: {listing}.", listing=listing(wide))
         yield what
 
 
@@ -312,7 +357,7 @@ def authors_notes(file: ModelFile) -> Iterator[str]:
             paths.update(_PATH.findall(text))
     if paths:
         shown = listing([path for path, _ in paths.most_common()], 2)
-        yield f"The file's notes name paths of the machine that wrote it: {shown}."
+        yield Message("The file's notes name paths of the machine that wrote it: {shown}.", shown=shown)
 
 
 def _inputs(file: ModelFile) -> list[Value]:

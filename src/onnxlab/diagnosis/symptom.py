@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import onnx
 
 from onnxlab.diagnosis.messages import explained
+from onnxlab.message import Message
 from onnxlab.plain_text import plain
 
 Seen = TypeVar("Seen")
@@ -110,8 +111,9 @@ def listing(names: Iterable[object], most: int = 3) -> str:
         ('a, b', 'a, b, c and 2 more')
     """
     shown = [plain(name, 80) for name in names]
-    more = f" and {len(shown) - most} more" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
+    names = ", ".join(shown[:most])
+    more = len(shown) - most
+    return Message("{names} and {number} more", names=names, number=more) if more > 0 else names
 
 
 def label(node: onnx.NodeProto) -> str:

@@ -21,6 +21,7 @@ import torch
 
 from onnxlab.errors import ExportFailed, chain
 from onnxlab.exporters.silence import Notice, silenced
+from onnxlab.message import Message
 from onnxlab.model.load import load, strip_origins
 from onnxlab.runtime.session import feeds, open_session
 
@@ -113,7 +114,11 @@ class Export:
         """
         if self.model is None:
             assert self.failure is not None
-            msg = f"The {self.exporter} exporter wrote no model: it failed at stage {self.failure.stage}."
+            msg = Message(
+                "The {exporter} exporter wrote no model: it failed at stage {stage}.",
+                exporter=self.exporter,
+                stage=self.failure.stage,
+            )
             reason = [f"{self.failure.error}: {self.failure.message}", *self.failure.causes][-1]
             raise ExportFailed(msg, reason.partition("\n")[0], "Look at .failure for the whole message.")
         return onnx.load_model_from_string(self.model)
@@ -193,8 +198,10 @@ def _exported_bytes(
         size = sum(entry.stat().st_size for entry in Path(name).iterdir())
         if size > _LARGEST_FILE:
             raise ExportFailed(
-                f"The model has {size / 1e9:.1f} GB; one ONNX file holds {_LARGEST_FILE / 1e9:.1f} GB.",
+                "The model has {size:.1f} GB; one ONNX file holds {largest_file:.1f} GB.",
                 then="Call torch.onnx.export with external_data=True instead.",
+                size=size / 1e9,
+                largest_file=_LARGEST_FILE / 1e9,
             )
         proto = load(file)
     strip_origins(proto)

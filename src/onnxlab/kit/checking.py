@@ -21,6 +21,7 @@ from onnxlab.kit.outcome import Case, Finding, Outcome, Wrong, case_of
 from onnxlab.kit.producing import Production, produce_in_child
 from onnxlab.kit.status import USABLE, Status
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
@@ -42,7 +43,12 @@ def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
         ('passed', 2)
     """
     if missing := [name for name in exercise.answers if name not in answers]:
-        msg = f"{exercise.id} needs {', '.join(exercise.answers)}; {', '.join(missing)} was not given."
+        msg = Message(
+            "{exercise.id} needs {answers}; {missing} was not given.",
+            exercise=exercise,
+            answers=", ".join(exercise.answers),
+            missing=", ".join(missing),
+        )
         raise UnknownExercise(msg)
     with tempfile.TemporaryDirectory(prefix="onnxlab-") as folder:
         work = Work(Path(folder), questions_seed(exercise, seed))
@@ -117,9 +123,16 @@ def refused(exercise: Exercise, answers: Answers) -> Production | None:
     """Return a production that says which answer is no function or class; None if all are."""
     for name in exercise.answers:
         if not callable(answers[name]):
-            what = "None" if answers[name] is None else f"of type {type(answers[name]).__name__}"
+            what = (
+                Message("None")
+                if answers[name] is None
+                else Message("of type {name}", name=type(answers[name]).__name__)
+            )
             wrong = Wrong(
-                f"{name} is {what}; a function or class was expected.", "Give its name, without a call."
+                "{name} is {subject}; a function or class was expected.",
+                "Give its name, without a call.",
+                name=name,
+                subject=what,
             )
             return Production(Status.INCORRECT, wrong=wrong)
     return None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnxlab.errors import UnknownExercise
 from onnxlab.machine import pinned_versions
+from onnxlab.message import Message
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +156,9 @@ def lab(name: str) -> Lab:
     full = re.sub(r"^lab(?=\d(?!\d))", "lab0", name)
     known = next((lab for lab in LABS if full in (lab, lab.partition("_")[0])), None)
     if known is None:
-        raise UnknownExercise(f"There is no lab {name!r}.", "", f"The labs are {', '.join(LABS)}.")
+        raise UnknownExercise(
+            "There is no lab {name!r}.", "", "The labs are {labs}.", name=name, labs=", ".join(LABS)
+        )
     return _read(known)
 
 
@@ -187,7 +190,7 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
         ('lab04_asinh', ('asinh_symbolic',))
     """
     if not isinstance(name, str):
-        msg = f"An exercise is named by a text; a {type(name).__name__} was passed."
+        msg = Message("An exercise is named by a text; a {name} was passed.", name=type(name).__name__)
         then = 'Write the name first, in quotes, as check("asinh-symbolic", asinh_symbolic).'
         raise UnknownExercise(msg, "", then)
     pairs = {record.id: (lab, record) for lab in labs() for record in lab.exercises}
@@ -196,5 +199,7 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
     wanted = name.replace("_", "-").lower()
     related = [candidate for candidate in pairs if wanted and wanted in candidate]
     near = related[:3] or get_close_matches(wanted, pairs, 3, 0.6)
-    msg = f"There is no exercise {name!r}."
-    raise UnknownExercise(msg, "", f"Did you mean {' or '.join(map(repr, near))}?" if near else "")
+    msg = Message("There is no exercise {name!r}.", name=name)
+    raise UnknownExercise(
+        msg, "", Message("Did you mean {near}?", near=" or ".join(map(repr, near))) if near else ""
+    )

@@ -22,6 +22,7 @@ from onnxlab.exporters.symbolics import symbolic
 from onnxlab.kit.exercise import Judge
 from onnxlab.kit.outcome import RETURN, Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.runtime.refusals import named_reason
 
 # These failures of a written model are left to the judges: they can show a counterexample.
@@ -76,7 +77,12 @@ def exported(
             if failure.exception is not None and own_line(failure.exception):
                 raise failure.exception
             reason = first_line(chain(failure.exception)[-1]) if failure.exception else failure.message
-            text = f"The {exporter} exporter failed at stage {failure.stage}: {reason}"
+            text = Message(
+                "The {exporter} exporter failed at stage {failure.stage}: {reason}",
+                exporter=exporter,
+                failure=failure,
+                reason=reason,
+            )
             raise Wrong(text, RETURN if "NoneType" in reason else "") from failure.exception
     if result.model is not None:
         work.write_model(name, result.model)
@@ -85,7 +91,15 @@ def exported(
 def _export_case(
     name: str, module: torch.nn.Module, inputs: object, exporter: Exporter, opset: int | None
 ) -> AbstractContextManager[None]:
-    where = f"the {exporter} export of {name.replace('_', ' ')}" + (f" at opset {opset}" if opset else "")
+    if opset:
+        where = Message(
+            "the {exporter} export of {name} at opset {opset}",
+            exporter=exporter,
+            name=name.replace("_", " "),
+            opset=opset,
+        )
+    else:
+        where = Message("the {exporter} export of {name}", exporter=exporter, name=name.replace("_", " "))
     return trying(where, module=module, inputs=inputs)
 
 
@@ -109,7 +123,9 @@ def exported_or_stopped(
         if isinstance(error, Wrong):
             reason, where = error.message, own_line(error.__cause__) if error.__cause__ else ""
         else:
-            reason = f"The {exporter} exporter stopped: {first_line(own_error(error))}"
+            reason = Message(
+                "The {exporter} exporter stopped: {why}", exporter=exporter, why=first_line(own_error(error))
+            )
             where = own_line(error)
         work.write_json(name, [reason, where])
 
@@ -174,7 +190,9 @@ def _checked_return(rule: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
         if not returned_none:
             raise
     if returned_none:
-        msg = f"{rule.__name__} returned None; the value that it makes in the graph was expected."
+        msg = Message(
+            "{name} returned None; the value that it makes in the graph was expected.", name=rule.__name__
+        )
         raise Wrong(msg, RETURN)
 
 
@@ -193,8 +211,17 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = " or ".join(cls.__name__ for cls in kinds)
     article = "an" if names[:1].lower() in "aeiou" else "a"
-    got = "None" if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
-    raise Wrong(f"{what} returned {got}; {article} {names} was expected.", RETURN if value is None else "")
+    got = (
+        Message("None") if value is None else f"{type(value).__name__} ({' '.join(str(value).split())[:60]})"
+    )
+    raise Wrong(
+        "{subject} returned {got}; {article} {names} was expected.",
+        RETURN if value is None else "",
+        subject=what,
+        got=got,
+        article=article,
+        names=names,
+    )
 
 
 def require_model(value: object, what: str) -> onnx.ModelProto:
@@ -213,11 +240,11 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
     require_type(value, onnx.ModelProto, what)
     assert isinstance(value, onnx.ModelProto)
     if not value.ByteSize():
-        msg = f"{what} returned an empty ModelProto."
+        msg = Message("{subject} returned an empty ModelProto.", subject=what)
         raise Wrong(msg, "Is the model that you made the one that you return?")
     for field, name in (("graph", "graph"), ("ir_version", "IR version")):
         if not value.HasField(field):
-            msg = f"{what} returned a ModelProto without {name}."
+            msg = Message("{subject} returned a ModelProto without {name}.", subject=what, name=name)
             raise Wrong(
                 msg, "`onnx.helper.make_model(graph, ir_version=..., opset_imports=...)` makes one with both."
             )

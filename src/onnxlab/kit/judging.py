@@ -17,6 +17,7 @@ from onnx import numpy_helper, parser
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.distance import difference as distance
 from onnxlab.model.graph import dims, edges, walk
@@ -72,11 +73,15 @@ def require_valid(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(model)
     except Exception as error:  # protobuf's errors as well as the checker's
-        msg = f"onnx.checker refuses the model: {short_reason(error)}"
+        msg = Message("onnx.checker refuses the model: {reason}", reason=short_reason(error))
         operator, look_at = _operator_named(model, str(error)), ""
         if operator is not None:
             domain = {entry.domain: entry.version for entry in model.opset_import}
-            look_at = f"What does `onnx.defs.get_schema({operator!r}, {domain.get('', 1)})` say?"
+            look_at = Message(
+                "What does `onnx.defs.get_schema({operator!r}, {domain})` say?",
+                operator=operator,
+                domain=domain.get("", 1),
+            )
         raise Wrong(msg, look_at, evidence=evidence(model, None, *filter(None, [operator]))) from None
     if not model.graph.output:  # which both accept
         raise Wrong("The model has no output.", "What does your code return?", evidence=evidence(model))
@@ -84,7 +89,7 @@ def require_valid(model: onnx.ModelProto) -> None:
         open_session(model)
     except Exception as error:  # the runtime raises many kinds
         reason = short_reason(error)
-        msg = f"ONNX Runtime does not load the model: {reason}"
+        msg = Message("ONNX Runtime does not load the model: {reason}", reason=reason)
         operator = _operator_named(model, reason)
         shown = evidence(model, None, *filter(None, [operator]))
         raise Wrong(msg, _load_advice(reason), evidence=shown) from None
@@ -143,7 +148,7 @@ def require_numbers(
         counterexample = smallest_counterexample(reference, model, inputs, atol, rtol)
     except Exception as error:  # a model that does not load, or that has other inputs
         reason = short_reason(error)
-        msg = f"The model cannot be run with these inputs: {reason}"
+        msg: str = Message("The model cannot be run with these inputs: {reason}", reason=reason)
         own = advice.get("stop" if re.search(_SHAPE_ERROR, reason) else "load")
         hint = own or "Compare the model's inputs with the function's arguments."
         raise Wrong(msg, hint, evidence=shown) from None
@@ -222,10 +227,13 @@ def difference(
         inputs.append(f"{name}{value} ({kind})" if value else f"{name.replace(' =', ':')}{kind}")
     if counterexample.torch is None:
         reason = counterexample.reason[: 2 * LONGEST]
-        return Difference("; ".join(inputs)[:LONGEST], "the same outputs as PyTorch", reason)
+        return Difference("; ".join(inputs)[:LONGEST], Message("the same outputs as PyTorch"), reason)
     numbers = number_texts(counterexample.torch, counterexample.runtime)
     element = _element(counterexample, outputs)
-    return Difference("; ".join(inputs)[: LONGEST - len(element)] + element, *numbers)
+    given = Message.compose("; ", [*inputs, element] if element else inputs)
+    if len(given) > LONGEST:
+        given = Message.compose("; ", ["; ".join(inputs)[: LONGEST - len(element) - 2], element])
+    return Difference(given if element else given[:LONGEST], *numbers)
 
 
 def _argument_names(reference: Callable[..., Any], model: onnx.ModelProto, count: int) -> list[str]:
@@ -253,19 +261,21 @@ def _list(values: object) -> str:
 
 def _element(counterexample: Counterexample, names: Sequence[str]) -> str:
     """Return which element of which output differs; an empty text if there is only one."""
-    output, index = "", counterexample.index
+    name, index = "", counterexample.index
     if len(names) > counterexample.output:
-        output = f' of output "{names[counterexample.output]}"'
+        name = f'"{names[counterexample.output]}"'
     elif counterexample.output:
-        output = f" of output {counterexample.output}"
+        name = str(counterexample.output)
     single = all(array.size <= 1 for array in counterexample.inputs) and len(names) < 2
     if not index or single:
-        return f";{output.replace(' of ', ' ')}" if output and len(names) > 1 else ""
+        return Message("output {name}", name=name) if name and len(names) > 1 else ""
     if len(index) == 1:
-        return f"; element {index[0]}{output}"
-    *front, row, column = index
-    before = f"at [{', '.join(map(str, front))}], " if front else ""
-    return f"; {before}row {row}, column {column}{output}"
+        place = Message("element {index}", index=index[0])
+    else:
+        *front, row, column = index
+        place = Message("row {row}, column {column}", row=row, column=column)
+        place = Message("at {front}, {place}", front=list(front), place=place) if front else place
+    return Message("{place} of output {name}", place=place, name=name) if name else place
 
 
 def _short(part: object) -> str:
@@ -314,7 +324,7 @@ def require_opset(
     """Require the opset of the default domain."""
     stamped = {entry.domain: entry.version for entry in model.opset_import}.get("")
     if stamped != opset:
-        msg = f"The model says opset {stamped}; {opset} was asked for."
+        msg = Message("The model says opset {stamped}; {opset} was asked for.", stamped=stamped, opset=opset)
         raise Wrong(msg, look_at, evidence=evidence(model))
 
 
@@ -329,12 +339,16 @@ def require_operators(
         operators = [node.op for node in walk(model)]
     except OnnxLabError as error:
         raise Wrong(short_reason(error)) from None
-    got = ", ".join(dict.fromkeys(operators)) or "no node at all"
+    got = ", ".join(dict.fromkeys(operators)) or Message("no node at all")
     if missing := [name for name in needed if name not in operators]:
-        msg = f"There is no {' and no '.join(missing)} in the graph. It has {got}."
+        msg = Message(
+            "There is no {missing} in the graph. It has {got}.", missing=" and no ".join(missing), got=got
+        )
         raise Wrong(msg, look_at, evidence=evidence(model))
     if unwanted := [name for name in without if name in operators]:
-        msg = f"The graph has {' and '.join(unwanted)}, which it should do without."
+        msg = Message(
+            "The graph has {unwanted}, which it should do without.", unwanted=" and ".join(unwanted)
+        )
         raise Wrong(msg, look_at, evidence=evidence(model, None, *unwanted))
 
 
@@ -343,13 +357,22 @@ def require_dynamic(model: onnx.ModelProto, axes: Mapping[str, Iterable[int]]) -
     names = [value.name for value in model.graph.input]
     for name, dynamic in axes.items():
         if name not in names:
-            msg = f"The model has no input {name!r}; its inputs are {', '.join(names) or 'none'}."
+            msg = Message(
+                "The model has no input {name!r}; its inputs are {names}.",
+                name=name,
+                names=", ".join(names) or "none",
+            )
             look_at = "An argument that is not a tensor, or is never read, becomes a constant."
             raise Wrong(msg, look_at, evidence=evidence(model))
         shape = dims(model, name) or ()
         fixed = [axis for axis in dynamic if axis >= len(shape) or isinstance(shape[axis], int)]
         if fixed:
-            msg = f"Axis {fixed[0]} of {name} is fixed: its shape is [{', '.join(map(str, shape))}]."
+            msg = Message(
+                "Axis {fixed} of {name} is fixed: its shape is [{shape}].",
+                fixed=fixed[0],
+                name=name,
+                shape=", ".join(map(str, shape)),
+            )
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=evidence(model))
 
 
@@ -368,9 +391,11 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
     names = [value.name for value in model.graph.input]
     if name not in names or name not in visited:
         reason = (
-            f"the inputs are {', '.join(names) or 'none'}" if name not in names else "no output depends on it"
+            Message("the inputs are {names}", names=", ".join(names) or "none")
+            if name not in names
+            else Message("no output depends on it")
         )
-        msg = f"The input {name!r} does not reach the result: {reason}."
+        msg = Message("The input {name!r} does not reach the result: {reason}.", name=name, reason=reason)
         raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
 
 
@@ -422,7 +447,11 @@ def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKE
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:  # protobuf's errors as well as the checker's
         refused = short_reason(error)
-        msg = f"{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {refused}"
+        msg = Message(
+            "{where}: onnx.checker.check_model(model, full_check=True) refuses the result: {refused}",
+            where=where,
+            refused=refused,
+        )
         advice = next((text for pattern, text in _ADVICE.items() if re.search(pattern, refused)), look_at)
         raise Wrong(msg, advice, evidence=evidence(model)) from None
 
@@ -443,8 +472,8 @@ def require_interface(
         ("outputs", outputs, [value.name for value in model.graph.output]),
     ):
         if (list(expected) if ordered else sorted(expected)) != (names if ordered else sorted(names)):
-            difference = Difference(where, ", ".join(expected), ", ".join(names) or "none")
-            msg = f"{where}: the model's {kind} are not the ones asked for."
+            difference = Difference(where, ", ".join(expected), ", ".join(names) or Message("none"))
+            msg = Message("{where}: the model's {kind} are not the ones asked for.", where=where, kind=kind)
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
@@ -459,7 +488,9 @@ def require_no_new_operators(model: onnx.ModelProto, original: onnx.ModelProto, 
     more = Counter(node.op for node in walk(model)) - Counter(node.op for node in walk(original))
     if more or model.functions:
         names = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a local function"
-        msg = f"{where}: the result has nodes that were not there before: {names}."
+        msg = Message(
+            "{where}: the result has nodes that were not there before: {names}.", where=where, names=names
+        )
         raise Wrong(msg, "Compare graph(before, after).", evidence=evidence(model, None, *more))
 
 
@@ -510,14 +541,19 @@ def require_same_numbers(
     try:
         outputs = (session or open_session(model)).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
-        msg = f"{where}: ONNX Runtime does not run the result: {short_reason(error)}"
+        msg = Message(
+            "{where}: ONNX Runtime does not run the result: {reason}", where=where, reason=short_reason(error)
+        )
         hint = _INPUT_DECLARED if parse_refusal(error).mismatches else look_at
         raise Wrong(msg, hint, evidence=shown) from None
-    shown_inputs = "; ".join(
-        f"{name} = {shown_whole(array)}"
-        if shown_whole(array)
-        else f"input {name} of shape {list(array.shape)}"
-        for name, array in feeds.items()
+    shown_inputs = Message.compose(
+        "; ",
+        (
+            f"{name} = {shown_whole(array)}"
+            if shown_whole(array)
+            else Message("input {name} of shape {shape}", name=name, shape=list(array.shape))
+            for name, array in feeds.items()
+        ),
     )
     for output, expected, got in zip(model.graph.output, right_outputs, outputs, strict=True):
         actual = np.asarray(got)
@@ -525,14 +561,24 @@ def require_same_numbers(
             difference = Difference(
                 shown_inputs, f"{expected.dtype}{list(expected.shape)}", f"{actual.dtype}{list(actual.shape)}"
             )
-            msg = f"{where}: the output {output.name} has another shape or type."
+            msg = Message(
+                "{where}: the output {output.name} has another shape or type.", where=where, output=output
+            )
             hint = look_at if actual.dtype == expected.dtype else UNLIKE["type"][1]
             raise Wrong(msg, hint, difference=difference, evidence=shown)
         place = first_mismatch(expected, actual)
         if place is not None:
             difference = Difference(
-                f"{shown_inputs}; output {output.name} at {list(place)}",
+                Message.compose(
+                    "; ",
+                    [
+                        shown_inputs,
+                        Message("output {output.name} at {place}", output=output, place=list(place)),
+                    ],
+                ),
                 *number_texts(expected[place], actual[place], 5),
             )
-            msg = f"{where}: the outputs differ from those of the model it was made from."
+            msg = Message(
+                "{where}: the outputs differ from those of the model it was made from.", where=where
+            )
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

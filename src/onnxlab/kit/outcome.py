@@ -12,6 +12,7 @@ import onnx
 
 from onnxlab.errors import chain
 from onnxlab.kit.status import Status
+from onnxlab.message import Message, with_templates
 
 RETURN = "Is a `return` missing at the end of the function, or of one of its branches?"
 """Advice where an answer returned None."""
@@ -51,10 +52,11 @@ class Wrong(Exception):
     """An answer does not do what its exercise asks for. Raised while producing and judging.
 
     Args:
-        message: What is wrong, in the learner's terms, with values.
+        message: What is wrong, in the learner's terms, with gaps such as "{operator}".
         look_at: What to look at next: a place or an experiment, not the answer.
         difference: A counterexample.
         evidence: Graphs that show it.
+        **values: What fills the gaps of the two texts.
     """
 
     def __init__(
@@ -64,9 +66,11 @@ class Wrong(Exception):
         *,
         difference: Difference | None = None,
         evidence: Evidence | None = None,
+        **values: object,
     ) -> None:
-        super().__init__(message)
-        self.message, self.look_at = message, look_at
+        self.message: str = Message(message, **values)
+        self.look_at: str = Message(look_at, **values)
+        super().__init__(self.message)
         self.difference, self.evidence = difference, evidence
 
 
@@ -149,7 +153,8 @@ class Outcome:
         ]
         names = ("exercise", "points", "possible", "message", "where", "printed", "tail")
         values: Mapping[str, Any] = {name: getattr(self, name) for name in names}
-        return {**values, "status": str(self.status), "seconds": round(self.seconds, 3), "findings": findings}
+        shown = {**values, "status": str(self.status), "seconds": round(self.seconds, 3)}
+        return with_templates({**shown, "findings": findings})  # type: ignore[no-any-return]
 
 
 _CASE = "__onnxlab_case__"  # the attribute of an exception that holds its case

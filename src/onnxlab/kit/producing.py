@@ -43,6 +43,7 @@ from onnxlab.kit.exporting import (
 from onnxlab.kit.outcome import Case, Wrong, case_of
 from onnxlab.kit.status import Status
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 resource: Any
 try:
@@ -148,7 +149,9 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
         with _restored_state(work.questions()), _redirected(printed), translations, limit:
             asking(answers, work, work.questions())
     except TimeLimitReached as error:
-        message = f"Not ready after {exercise.time_limit:g} seconds, and left."
+        message: str = Message(
+            "Not ready after {exercise.time_limit:g} seconds, and left.", exercise=exercise
+        )
         return Production(Status.TIMED_OUT, message, own_line(error))
     except Wrong as wrong:
         where = own_line(wrong.__cause__) if wrong.__cause__ else ""
@@ -161,9 +164,11 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
         case = case_of(error)
         message = first_line(own_error(error))
         if case is not None and case.name:
-            message = f"{message.rstrip('.')}. This happened for {case.name}."
+            message = Message(
+                "{sentence}. This happened for {case.name}.", sentence=message.rstrip("."), case=case
+            )
             if case.look_at:
-                message = f"{message} Look at: {case.look_at}"
+                message = Message("{said} Look at: {case.look_at}", said=message, case=case)
         return Production(Status.ERROR, message, own_line(error), case=case)
     return Production(None)
 
@@ -252,7 +257,9 @@ def _child_production(
 ) -> Production:
     started = time.perf_counter()
     if not _answers(receiver, child.pid or 0, PATIENCE * exercise.time_limit + _GRACE):
-        message = f"Not ready after {exercise.time_limit:g} seconds, inside native code, and ended."
+        message = Message(
+            "Not ready after {task.time_limit:g} seconds, inside native code, and ended.", task=exercise
+        )
         return Production(Status.TIMED_OUT, message, seconds=time.perf_counter() - started)
     try:
         data = receiver.recv_bytes()
@@ -286,12 +293,16 @@ def _answers(receiver: Connection, child: int, seconds: float) -> bool:
 def _exit_message(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
-        what = f"The export ended its process with signal {-code} ({name}): native code of torch crashed."
+        what = Message(
+            "The export ended its process with signal {status} ({name}): native code of torch crashed.",
+            status=-code,
+            name=name,
+        )
         why = (
             "The exporter got a graph it cannot handle; most often a node has one input too many or too few."
         )
-        return f"{what} {why} This notebook goes on."
-    return f"Your code ended the process that it was checked in (exit code {code})."
+        return Message("{subject} {reason} This notebook goes on.", subject=what, reason=why)
+    return Message("Your code ended the process that it was checked in (exit code {status}).", status=code)
 
 
 def _run_child(

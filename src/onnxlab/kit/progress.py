@@ -18,6 +18,7 @@ from filelock import FileLock
 from onnxlab.files import CannotWrite, write_atomically
 from onnxlab.kit.exercise import Exercise, Lab, labs
 from onnxlab.kit.status import Status
+from onnxlab.message import Message
 
 if TYPE_CHECKING:
     from onnxlab.kit.outcome import Outcome
@@ -144,7 +145,7 @@ def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path
     except CannotWrite as error:
         return f"Progress is not kept: {error.what}"
     except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
-        return f"Progress is not kept: {path} cannot be written ({error})."
+        return Message("Progress is not kept: {path} cannot be written ({error}).", path=path, error=error)
 
 
 def _locked(path: Path) -> FileLock:
@@ -156,7 +157,9 @@ def read_entries(path: Path) -> tuple[_State, str]:
     try:
         return _parsed(path), ""
     except OSError as error:
-        return {}, f"{path} cannot be read ({error}); nothing is shown as done."
+        return {}, Message(
+            "{path} cannot be read ({error}); nothing is shown as done.", path=path, error=error
+        )
     except (ValueError, RecursionError):
         pass
     # Another notebook may be replacing the damaged file at this moment: only who holds the lock moves it.
@@ -164,7 +167,7 @@ def read_entries(path: Path) -> tuple[_State, str]:
         with _locked(path):
             return _read_locked(path)
     except (OSError, TimeoutError):
-        return {}, f"The progress file {path} is damaged and cannot be moved."
+        return {}, Message("The progress file {path} is damaged and cannot be moved.", path=path)
 
 
 def _read_locked(path: Path) -> tuple[_State, str]:
@@ -172,7 +175,9 @@ def _read_locked(path: Path) -> tuple[_State, str]:
     try:
         return _parsed(path), ""
     except OSError as error:
-        return {}, f"{path} cannot be read ({error}); nothing is shown as done."
+        return {}, Message(
+            "{path} cannot be read ({error}); nothing is shown as done.", path=path, error=error
+        )
     except (ValueError, RecursionError):
         return {}, _set_aside(path)
 
@@ -202,8 +207,11 @@ def _set_aside(path: Path) -> str:
             path.replace(aside)
         except OSError:
             break
-        return f"The progress file was damaged. It is now {aside.name}; a new one begins. No work is lost."
-    return f"The progress file {path} is damaged and cannot be moved."
+        return Message(
+            "The progress file was damaged. It is now {aside.name}; a new one begins. No work is lost.",
+            aside=aside,
+        )
+    return Message("The progress file {path} is damaged and cannot be moved.", path=path)
 
 
 def _standing(entry: dict[str, Any], lab: Lab, exercise: Exercise) -> Standing:

@@ -14,6 +14,7 @@ from onnxlab.kit.exporting import require_model
 from onnxlab.kit.judging import expecting, require_same_numbers
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
@@ -95,7 +96,11 @@ class Rewriting(Generic[QuestionType]):
                 except Exception as error:  # the judge checks which one
                     if question.possible and self.mendable and isinstance(error, ValueError):
                         reason = named_reason(error)
-                        msg = f"{question.where}: this can be done; the answer refused it with {reason}."
+                        msg = Message(
+                            "{question.where}: this can be done; the answer refused it with {reason}.",
+                            question=question,
+                            reason=reason,
+                        )
                         raise Wrong(msg, question.look_at) from None
                     if question.possible:
                         raise

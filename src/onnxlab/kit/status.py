@@ -2,7 +2,9 @@
 
 from enum import StrEnum
 
-USABLE = "the answer can be used"
+from onnxlab.message import Message
+
+USABLE = Message("the answer can be used")
 """The title of the finding about an answer that was refused before any part was judged."""
 
 

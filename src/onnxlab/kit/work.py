@@ -16,6 +16,7 @@ import onnx
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FileTooLarge, NotRegularFile, read_untrusted
 from onnxlab.kit.outcome import RETURN, Wrong
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load, strip_origins
 from onnxlab.typed_json import UnexpectedType, decode
@@ -62,7 +63,7 @@ class Work:
         try:
             text = json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
-            msg = f"The result holds something other than plain Python values: {error}."
+            msg = Message("The result holds something other than plain Python values: {error}.", error=error)
             raise Wrong(msg, "Return plain ints, floats, strings, lists, sets or dicts.") from None
         self._write(name, "json", text.encode())
 
@@ -77,7 +78,9 @@ class Work:
         if array.dtype.kind not in _NUMBERS:
             if value is None:
                 raise Wrong("None was returned; a tensor was expected.", RETURN)
-            raise Wrong(f"A {type(value).__name__} was returned; a tensor was expected.", "Return a tensor.")
+            raise Wrong(
+                "A {name} was returned; a tensor was expected.", "Return a tensor.", name=type(value).__name__
+            )
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         self._write(name, "npy", buffer.getvalue())
@@ -96,11 +99,20 @@ class Work:
         try:
             model = load(data)  # refuses weights that lie in another file
         except OnnxLabError as error:
-            msg = f"The model {name}.onnx cannot be read: {' '.join(str(error).split())[:200]}"
+            msg = Message(
+                "The model {name}.onnx cannot be read: {error}",
+                name=name,
+                error=" ".join(str(error).split())[:200],
+            )
             raise Wrong(msg) from None
         for what, version in (("IR version", model.ir_version), *_opsets(model)):
             if not 0 < version < _LARGEST_VERSION:  # onnx's own functions accept no larger integer
-                msg = f"The model {name}.onnx says {what} {version}, which does not exist."
+                msg = Message(
+                    "The model {name}.onnx says {subject} {version}, which does not exist.",
+                    name=name,
+                    subject=what,
+                    version=version,
+                )
                 raise Wrong(msg, "Look at `ir_version` and `opset_import` of the model.")
         return model
 
@@ -123,7 +135,7 @@ class Work:
         try:
             return decode(self._read(name, "json"), kind)
         except UnexpectedType as error:
-            raise Wrong(f"The file {name}.json cannot be read: {error}.") from None
+            raise Wrong("The file {name}.json cannot be read: {error}.", name=name, error=error) from None
 
     def answers(self, name: str, count: int) -> list[Any]:
         """Read a list with one answer for each of so many questions.
@@ -133,7 +145,7 @@ class Work:
         """
         answers = self.json(name)
         if not isinstance(answers, list) or len(answers) != count:
-            raise Wrong(f"{name}.json does not hold {count} answers.")
+            raise Wrong("{name}.json does not hold {count} answers.", name=name, count=count)
         return answers
 
     def array(self, name: str) -> Array:
@@ -147,12 +159,20 @@ class Work:
             array = _parse_array(data)
         except Exception as error:  # NumPy's reader of headers raises many kinds
             reason = " ".join(str(error).split())[:200]
-            raise Wrong(f"The file {name}.npy cannot be read: {reason or type(error).__name__}.") from None
+            raise Wrong(
+                "The file {name}.npy cannot be read: {why}.", name=name, why=reason or type(error).__name__
+            ) from None
         return array
 
     def _write(self, name: str, kind: str, data: bytes) -> None:
         if len(data) > LARGEST:
-            msg = f"{name}.{kind} would have {len(data):,} bytes; {LARGEST:,} are the most."
+            msg = Message(
+                "{name}.{kind} would have {count:,} bytes; {largest:,} are the most.",
+                name=name,
+                kind=kind,
+                count=len(data),
+                largest=LARGEST,
+            )
             raise Wrong(msg, "Are large constants in the model?")
         (self.folder / f"{name}.{kind}").write_bytes(data)
 
@@ -160,9 +180,13 @@ class Work:
         try:
             return read_untrusted(self.folder / f"{name}.{kind}", LARGEST)
         except (NotRegularFile, FileTooLarge):
-            raise Wrong(f"{name}.{kind} is not a file of at most {LARGEST:,} bytes.") from None
+            raise Wrong(
+                "{name}.{kind} is not a file of at most {most:,} bytes.", name=name, kind=kind, most=LARGEST
+            ) from None
         except OSError:
-            raise Wrong(f"Nothing was made for this: {name}.{kind} is missing.") from None
+            raise Wrong(
+                "Nothing was made for this: {name}.{kind} is missing.", name=name, kind=kind
+            ) from None
 
 
 def _parse_array(data: bytes) -> Array:
@@ -186,7 +210,13 @@ def _parse_array(data: bytes) -> Array:
     rest = data[file.tell() :]
     expected = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or expected != len(rest):
-        msg = f"its header says {dtype} of shape {shape}, which is {expected:,} bytes; it has {len(rest):,}"
+        msg = Message(
+            "its header says {dtype} of shape {shape}, which is {expected:,} bytes; it has {count:,}",
+            dtype=dtype,
+            shape=shape,
+            expected=expected,
+            count=len(rest),
+        )
         raise ValueError(msg)
     return np.frombuffer(rest, dtype).reshape(shape, order="F" if columns_first else "C").copy()
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import onnx
 
 from onnxlab.errors import ModelNotReadable, UnknownValue
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load
 from onnxlab.plain_text import plain
@@ -260,7 +261,7 @@ def tensor_array(tensor: onnx.TensorProto) -> Array:
     except Exception as error:  # ONNX and NumPy raise many kinds here
         kind = plain(Value("", _dtype(tensor.data_type), tuple(tensor.dims)).type, 80)
         name = plain(tensor.name, 80)
-        msg = f"The tensor {name!r} cannot be read: its content is no {kind}."
+        msg = Message("The tensor {name!r} cannot be read: its content is no {kind}.", name=name, kind=kind)
         then = "Export the model again, or fetch the complete file."
         raise ModelNotReadable(msg, plain(error, 200), then) from error
     return array
@@ -380,7 +381,10 @@ def value(model: ModelLike, name: str) -> Value:
     if name not in values:
         near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
         raise UnknownValue(
-            f"The graph has no value named {name!r}.", f"It has {', '.join(near or sorted(values)[:5])}."
+            "The graph has no value named {name!r}.",
+            "It has {near}.",
+            name=name,
+            near=", ".join(near or sorted(values)[:5]),
         )
     return values[name]
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import onnx
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import Message as Proto
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.message import Message
 
 _TENSOR_TEXTS = ("name", "doc_string", "external_data", "metadata_props")
 
@@ -84,7 +86,7 @@ def path_of(model: str | PathLike[str]) -> Path:
 
 
 def _no_model(source: object) -> ModelNotReadable:
-    msg = f"A model was expected, not a {_shown(type(source).__name__)}."
+    msg = Message("A model was expected, not a {type_name}.", type_name=_shown(type(source).__name__))
     then = "Give a path, bytes, an onnx.ModelProto, or what torch.onnx.export returned."
     return ModelNotReadable(msg, then=then)
 
@@ -108,21 +110,23 @@ def load_alone(path: Path) -> onnx.ModelProto:
     name = _shown(path)
     try:
         if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
-            msg = f"{name} is a pipe or a device, not a model file."
+            msg = Message("{name} is a pipe or a device, not a model file.", name=name)
             raise ModelNotReadable(msg, then="Save the model in a file, and give the path of that file.")
         data = path.read_bytes()
     except FileNotFoundError:
-        msg = f"There is no file {name}."
+        msg = Message("There is no file {name}.", name=name)
         files = sorted(file.name for file in path.parent.glob("*.onnx"))
         near = ", ".join(_shown(file, 80) for file in files[:5])
-        why = f"Models in that folder: {near}." if near else ""
+        why = Message("Models in that folder: {near}.", near=near) if near else ""
         raise ModelNotReadable(msg, why, "Check the path, or export the model first.") from None
     except IsADirectoryError:
         raise ModelNotReadable(
-            f"{name} is a folder, not a model file.", then="Give the path of the .onnx file inside it."
+            "{name} is a folder, not a model file.",
+            then="Give the path of the .onnx file inside it.",
+            name=name,
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        msg = f"{name} cannot be read."
+        msg = Message("{name} cannot be read.", name=name)
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         raise ModelNotReadable(msg, _shown(why)) from error
     return _parse(data, name)
@@ -135,7 +139,7 @@ def _load_file(path: Path) -> onnx.ModelProto:
             warnings.simplefilter("ignore", UserWarning)
             load_external_data_for_model(model, str(path.parent))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:
-        msg = f"{name} keeps its weights in another file, and that file cannot be used."
+        msg = Message("{name} keeps its weights in another file, and that file cannot be used.", name=name)
         why = _shown(str(error).splitlines()[0])
         then = "Keep the .onnx file and its .data file together in one folder, under their original names."
         raise ModelNotReadable(msg, why, then) from error
@@ -145,7 +149,7 @@ def _load_file(path: Path) -> onnx.ModelProto:
 def _parse(data: bytes, name: str) -> onnx.ModelProto:
     if not data:
         raise ModelNotReadable(
-            f"{name} is empty." if not name.startswith("The ") else "No bytes were given.",
+            Message("{name} is empty.", name=name) if not name.startswith("The ") else "No bytes were given.",
             then="Export the model again; a failed export may leave an empty file.",
         )
     model = onnx.ModelProto()
@@ -158,7 +162,9 @@ def _parse(data: bytes, name: str) -> onnx.ModelProto:
         readable = model.ir_version > 0 and model.HasField("graph")
     if not readable:
         verb = "are" if name.startswith("The ") else "is"
-        raise ModelNotReadable(f"{name} {verb} not an ONNX model.", *_what_else(data[:1024]))
+        raise ModelNotReadable(
+            "{name} {verb} not an ONNX model.", *_what_else(data[:1024]), name=name, verb=verb
+        )
     require_text(model, name)
     return model
 
@@ -183,7 +189,9 @@ def _what_else(head: bytes) -> tuple[str, str]:
         return "It is a safetensors file: weights without a graph.", by_torch
     if head[4:8] in (b"TFL3", b"ORTM"):
         kind = "TensorFlow Lite" if head[4:8] == b"TFL3" else "the ORT format"
-        return f"It is a model in {kind}.", "Look for the .onnx file that it was made from."
+        return Message(
+            "It is a model in {kind}.", kind=kind
+        ), "Look for the .onnx file that it was made from."
     if _is_text(head[:512]):
         return "It looks like text.", again
     return "The file is damaged, cut off, or of another kind.", again
@@ -202,12 +210,12 @@ def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
     if (undecodable := _undecodable(model)) is not None:
         field, owner, content = undecodable
         owner, shown = owner.removesuffix("Proto"), _shown(content, 80)
-        msg = f"{name} cannot be read: a name or note in it is not text in UTF-8."
-        why = f"It is the {field} of a {owner}: {shown}."
+        msg = Message("{name} cannot be read: a name or note in it is not text in UTF-8.", name=name)
+        why = Message("It is the {field} of a {owner}: {shown}.", field=field, owner=owner, shown=shown)
         raise ModelNotReadable(msg, why, "Export the model again, or fetch the complete file.")
 
 
-def _undecodable(message: Message) -> tuple[str, str, bytes] | None:
+def _undecodable(message: Proto) -> tuple[str, str, bytes] | None:
     """The first string that is not UTF-8: its field, the kind of message with that field, its bytes."""
     fields = message.ListFields()
     if isinstance(message, onnx.TensorProto):  # all but the tensor's content, which would be copied
@@ -232,10 +240,19 @@ def _is_text(head: bytes) -> bool:
 def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     if missing := next((pair for pair in tensors(model.graph) if uses_external_data(pair[0])), None):
         tensor, node = missing
-        msg = f"{name} keeps weights in another file, {_shown(tensor.name)!r} for one."
+        msg = Message(
+            "{name} keeps weights in another file, {tensor_name!r} for one.",
+            name=name,
+            tensor_name=_shown(tensor.name),
+        )
         if node is not None and node.output:  # a tensor in a node has no name
             operator, output = _shown(node.op_type), _shown(node.output[0])
-            msg = f"{name} keeps weights in another file, that of the {operator} of {output!r} for one."
+            msg = Message(
+                "{name} keeps weights in another file, that of the {operator} of {output!r} for one.",
+                name=name,
+                operator=operator,
+                output=output,
+            )
         why = "In memory there is no folder to look in."
         raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
     return model
@@ -250,7 +267,7 @@ def tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.Nod
             yield from tensors(inner)
 
 
-def strip_origins(message: Message) -> None:
+def strip_origins(message: Proto) -> None:
     """Remove, in place, the paths of source files: all metadata, and the stack traces of nodes.
 
     Args:

@@ -64,8 +64,13 @@ def scene(seed: int, height: int = 240, width: int = 320, count: int | None = No
     if count is None:
         count = int(random.integers(0, 5))
     if not 0 <= count <= MOST_SHAPES:
-        what = f"scene(count={count}) asks for a number of shapes that is not from 0 to {MOST_SHAPES}."
-        raise OnnxLabError(what, "Each shape takes up to a fifth of the picture.", "Ask for fewer shapes.")
+        raise OnnxLabError(
+            "scene(count={count}) asks for a number of shapes that is not from 0 to {most}.",
+            "Each shape takes up to a fifth of the picture.",
+            "Ask for fewer shapes.",
+            count=count,
+            most=MOST_SHAPES,
+        )
     colour = random.uniform(40, 215, 3)
     picture = _background(colour, height, width, random)
     boxes, shapes = _random_boxes(count, height, width, random), random.integers(0, len(SHAPES), count)

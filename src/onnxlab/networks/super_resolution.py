@@ -109,8 +109,9 @@ def psnr(picture: Picture, reference: Picture, border: int = UPSCALE_FACTOR) -> 
         48.13
     """
     if picture.shape != reference.shape:
-        what = f"psnr compares pictures of one shape, not {picture.shape} with {reference.shape}."
-        raise OnnxLabError(what, then="Resize one of them first; (height, width) is NumPy's order.")
+        what = "psnr compares pictures of one shape, not {ours.shape} with {theirs.shape}."
+        then = "Resize one of them first; (height, width) is NumPy's order."
+        raise OnnxLabError(what, then=then, ours=picture, theirs=reference)
     inner = (slice(border, -border or None),) * 2
     error = picture[inner].astype(np.float64) - reference[inner].astype(np.float64)
     mean_squared = float(np.mean(error**2))

@@ -27,7 +27,8 @@ def with_weights(network: Network, weights: Traversable) -> Network:
         with as_file(weights) as path:
             network.load_state_dict(load_file(path))
     except (OSError, RuntimeError, SafetensorError) as error:
-        what = f"The trained weights {weights.name} cannot be loaded."
+        what = "The trained weights {name} cannot be loaded."
+        then = "Install ONNX Lab again; the weights come with it."
         reason = str(error).splitlines()[0]
-        raise ModelNotReadable(what, reason, "Install ONNX Lab again; the weights come with it.") from error
+        raise ModelNotReadable(what, reason, then, name=weights.name) from error
     return network.eval()

@@ -46,7 +46,7 @@ class Card:
         lines = [
             f"{self._patient.name} ({self._patient.exporter.value})",
             tr(self._patient.symptom),
-            tr(f"Reported in {self._patient.threads}."),
+            tr("Reported in {threads}.", threads=self._patient.threads),
         ]
         return "\n".join(lines)
 
@@ -84,4 +84,4 @@ class Card:
                 "verdict": tr("right") if mended.right else f"{tr('wrong')}: {mended.text}",
             },
         ]
-        return table(rows, caption=tr(f"Explained in chapter {self._patient.lesson}."))
+        return table(rows, caption=tr("Explained in chapter {lesson}.", lesson=self._patient.lesson))

@@ -10,6 +10,7 @@ import ipywidgets
 import numpy as np
 
 from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.runtime.session import open_session
@@ -47,9 +48,14 @@ class State:
 
     def __str__(self) -> str:
         if self.refusal:
-            return tr(f"refused: {self.refusal}")
-        tokens = tr("1 token" if self.read == 1 else f"{self.read} tokens")
-        return tr(f"last step: {tokens} in; cache: {self.arrays} x {self.shape}")
+            return tr("refused: {refusal}", refusal=self.refusal)
+        tokens = tr("1 token" if self.read == 1 else Message("{read} tokens", read=self.read))
+        return tr(
+            "last step: {tokens} in; cache: {arrays} x {shape}",
+            tokens=tokens,
+            arrays=self.arrays,
+            shape=self.shape,
+        )
 
 
 def completion(files: Mapping[str, ModelLike], prompt: str = "Jabberwocky", count: int = 60) -> None:

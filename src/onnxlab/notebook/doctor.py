@@ -23,7 +23,7 @@ def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> T
     found = examine(model, reference=reference, seconds=seconds)
     columns = ("severity", "what", "why", "what to do", "section")
     rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
-    size = tr(f"{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.")
+    size = tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)
     verdict = tr(found.verdict('reference="net.py:factory"'))
     cells = [dict(zip(columns, row, strict=True)) for row in rows]
     return table(cells, columns, caption=f"{size} {verdict}", bad=("wrong",))

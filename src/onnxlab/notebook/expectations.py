@@ -79,22 +79,26 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
         errors = chain(caught)
         if not any(isinstance(e, error) for e in errors):
             raise ClaimBroken(
-                f"{error.__name__} was expected, but {type(caught).__name__} was raised.",
+                "{name} was expected, but {name2} was raised.",
                 *plain_lines(caught, 1),
+                name=error.__name__,
+                name2=type(caught).__name__,
             ) from caught
         # An outer error often quotes its cause's text; the cause says it in the fewest words.
         matching_error = next((e for e in reversed(errors) if text in str(e)), None)
         if matching_error is None:
             raise ClaimBroken(
-                f"{error.__name__} was raised, but its message does not contain {text!r}.",
+                "{name} was raised, but its message does not contain {words!r}.",
                 *plain_lines(caught, 1),
+                name=error.__name__,
+                words=text,
             ) from caught
         if matching_error is not caught:
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
             print(
                 "\n".join(
                     _headed(
-                        tr(f"  caused by {type(matching_error).__name__}"),
+                        tr("  caused by {name}", name=type(matching_error).__name__),
                         plain_lines(matching_error, lines, text),
                     )
                 )
@@ -103,9 +107,10 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
             print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines, text))))
     else:
         raise ClaimBroken(
-            f"{error.__name__} was expected, but the cell ran without an error.",
+            "{name} was expected, but the cell ran without an error.",
             "",
             "What this chapter says here is no longer true: please report it.",
+            name=error.__name__,
         )
 
 
@@ -134,14 +139,23 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
     if not matches:
         categories = ", ".join(sorted({w.category.__name__ for w in others})) or "none"
         raise ClaimBroken(
-            f"{category.__name__} with {text!r} was expected, but the cell did not give it.",
-            f"Warnings given instead: {categories}.",
+            "{name} with {words!r} was expected, but the cell did not give it.",
+            "Warnings given instead: {categories}.",
+            name=category.__name__,
+            words=text,
+            categories=categories,
         )
     name = matches[0].category.__name__
-    head = tr(f"{name} ({len(matches)} times)") if len(matches) > 1 else name
+    head = tr("{name} ({count} times)", name=name, count=len(matches)) if len(matches) > 1 else name
     print("\n".join(_headed(head, plain_lines(matches[0].message, lines, text))))
     if others:
-        print(tr(f"({len(others)} more {'warning' if len(others) == 1 else 'warnings'} not shown)"))
+        print(
+            tr(
+                "({count} more {ending} not shown)",
+                count=len(others),
+                ending="warning" if len(others) == 1 else "warnings",
+            )
+        )
 
 
 def plain_lines(message: object, count: int, around: str = "") -> list[str]:

@@ -26,7 +26,7 @@ class MessageText:
 def message_text(text: str) -> MessageText:
     """Return what is said of a message: the answer, or the stage that it comes from."""
     message, known = read(text), explain(text)
-    before = [tr(f"Your line: {message.line}")] if message.line else []
+    before = [tr("Your line: {line}", line=message.line)] if message.line else []
     after: list[str] = []
     if known:
         first, *others = known
@@ -34,12 +34,18 @@ def message_text(text: str) -> MessageText:
             before.append(tr("The kind of fault is known, not this message:"))
         before += [tr(first.cause), "  " + tr(first.cure)]
         if first.patient:
-            after.append("  " + tr(f'To treat it, open patient("{first.patient}") in a notebook.'))
+            after.append(
+                "  " + tr('To treat it, open patient("{first.patient}") in a notebook.', first=first)
+            )
         if others:
             after += ["", tr("Less likely:"), *("  " + tr(answer.cause) for answer in others)]
         return MessageText(before, first.place, after, known=True)
     if stage := message.stage:
-        before += [tr("This message is not known."), tr(f"It comes from {stage.title}."), tr(stage.what)]
+        before += [
+            tr("This message is not known."),
+            tr("It comes from {stage.title}.", stage=stage),
+            tr(stage.what),
+        ]
         before += ["  - " + tr(step) for step in stage.steps]
         return MessageText(before, (stage.chapter, stage.section), after, known=False)
     before += [

@@ -28,5 +28,5 @@ def _explain(
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return
     with speaking(speech(requested_language())):  # no cell has chosen a language yet
-        print(tr(f"{name} is not defined: since this kernel started, no cell has imported it."))
+        print(tr("{name} is not defined: since this kernel started, no cell has imported it.", name=name))
         print(tr("Run the cells above first: in the menu, Run > Run All Above Selected Cell."))

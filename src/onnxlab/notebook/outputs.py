@@ -128,7 +128,7 @@ def live_note(text: str) -> None:
     if get_ipython() is None:
         print(text)
         return
-    note = tr(f"On this machine: {tr(text)}")
+    note = tr("On this machine: {tr_text}", tr_text=tr(text))
     display_widget(ipywidgets.HTML(f"<em>{html.escape(note)}</em>"))
 
 

@@ -58,7 +58,11 @@ def slider(
         view.value = f"{live}{''.join(map(_markup, parts(change['new'])))}</div>"
 
     handle.observe(redraw, "value")
-    here = tr(f"Here for {tr(name)} = {start}. With a running kernel, a slider stands in this place.")
+    here = tr(
+        "Here for {name} = {start}. With a running kernel, a slider stands in this place.",
+        name=tr(name),
+        start=start,
+    )
     hint = f"<p><em>{here}</em></p>"
     text = "\n".join(tr(str(part)) for part in parts(start))
     display_saved_and_live(

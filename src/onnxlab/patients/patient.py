@@ -9,6 +9,7 @@ import torch
 
 from onnxlab.exporters.export import Export, Exporter, export
 from onnxlab.exporters.silence import silenced
+from onnxlab.message import Message
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
@@ -108,10 +109,15 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
     try:
         open_session(made.proto)
     except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
-        return Outcome(False, f"load: {named_reason(error)}")
+        return Outcome(False, Message("load: {reason}", reason=named_reason(error)))
     size = made.proto.ByteSize()
     if patient.most_bytes is not None and size > patient.most_bytes:
-        return Outcome(False, f"file: {size:,} bytes, and {patient.most_bytes:,} are enough")
+        return Outcome(
+            False,
+            Message(
+                "file: {size:,} bytes, and {patient.most_bytes:,} are enough", size=size, patient=patient
+            ),
+        )
     ill = patient.ill()
     carried = module is not None and patient.carried(module)
 
@@ -125,5 +131,10 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
         fault = smallest_counterexample(meant, made.proto, [given], patient.atol, 1e-4)
         if fault is not None:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in inputs)
-            return Outcome(False, f"input {number + 1}, of shape {shapes}: {fault.reason}")
-    return Outcome(True, "right for every input")
+            return Outcome(
+                False,
+                Message(
+                    "input {n}, of shape {shapes}: {fault.reason}", n=number + 1, shapes=shapes, fault=fault
+                ),
+            )
+    return Outcome(True, Message("right for every input"))

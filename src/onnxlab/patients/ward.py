@@ -24,5 +24,7 @@ def find_patient(name: str) -> Patient:
         NoSuchPatient: If there is none of that name.
     """
     if name not in patients():
-        raise NoSuchPatient(f"There is no patient {name!r}.", f"They are {', '.join(patients())}.")
+        raise NoSuchPatient(
+            "There is no patient {name!r}.", "They are {patients}.", name=name, patients=", ".join(patients())
+        )
     return patients()[name]

@@ -9,6 +9,7 @@ import onnx
 import torch
 
 from onnxlab.errors import UnknownValue
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, largest_difference
 from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
@@ -73,10 +74,10 @@ def first_divergence(
 def _problem(expected: Array, actual: Array) -> str:
     mismatches: list[str] = []
     if expected.dtype != actual.dtype:
-        mismatches.append(f"type {actual.dtype} instead of {expected.dtype}")
+        mismatches.append(Message("type {a.dtype} instead of {b.dtype}", a=actual, b=expected))
     if expected.shape != actual.shape:
-        mismatches.append(f"shape {actual.shape} instead of {expected.shape}")
-    return ", ".join(mismatches)
+        mismatches.append(Message("shape {a.shape} instead of {b.shape}", a=actual, b=expected))
+    return Message.compose(", ", mismatches)
 
 
 def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:
@@ -129,8 +130,10 @@ def expose(model: ModelLike, names: Iterable[str] | None = None, *, only: bool =
         if name not in values:
             near = difflib.get_close_matches(name, values, n=3, cutoff=0.4)
             raise UnknownValue(
-                f"No node of the main graph makes a value named {name!r}.",
-                f"They make {', '.join(near or values[:5])}.",
+                "No node of the main graph makes a value named {name!r}.",
+                "They make {near}.",
+                name=name,
+                near=", ".join(near or values[:5]),
             )
     infos = {info.name: info for info in [*proto.graph.value_info, *proto.graph.output]}
     own = [] if only else [info.name for info in proto.graph.output]

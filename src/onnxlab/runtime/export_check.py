@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from onnxlab.errors import InputMismatch
+from onnxlab.message import Message
 from onnxlab.runtime.comparison import ComparedOutput, Comparison, as_tensor, compare_outputs, named_leaves
 from onnxlab.runtime.refusals import named_reason
 
@@ -158,7 +159,7 @@ def _expected(
             same = False
         if not same:
             notes.append(
-                "the module is in training mode, where it gives other outputs; compared in eval mode"
+                Message("the module is in training mode, where it gives other outputs; compared in eval mode")
             )
     return expected
 
@@ -193,7 +194,9 @@ def _restored(module: Module, notes: list[str], *, evaluating: bool) -> Iterator
         for part, name, value, copied in buffers:
             if not torch.equal(getattr(part, name), copied):
                 if evaluating:
-                    notes.append(f"a call changes the buffer {name}; a file keeps no state")
+                    notes.append(
+                        Message("a call changes the buffer {name}; a file keeps no state", name=name)
+                    )
                 value.copy_(copied)
                 setattr(part, name, value)
 
@@ -226,10 +229,11 @@ def feed(
         if len(values) == len(inputs):
             return dict(zip(inputs, values, strict=True))
     raise InputMismatch(
-        f"The file's inputs ({', '.join(inputs)}) do not fit the arguments"
-        f" ({', '.join(name for name, _ in parameters)}).",
+        "The file's inputs ({names}) do not fit the arguments ({other_names}).",
         "An export drops what is not used, and names that were not chosen.",
         "Export with `input_names`, the names of the parameters.",
+        names=", ".join(inputs),
+        other_names=", ".join(name for name, _ in parameters),
     )
 
 

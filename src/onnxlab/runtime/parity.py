@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.comparison import as_tensor, distances
@@ -36,13 +37,18 @@ class PairedRun:
         if self.error:
             return [self.error]
         if len(self.torch) != len(self.runtime):
-            return [f"torch gives {len(self.torch)} outputs, the runtime {len(self.runtime)}"]
+            ours, theirs = len(self.torch), len(self.runtime)
+            return [Message("torch gives {ours} outputs, the runtime {theirs}", ours=ours, theirs=theirs)]
         mismatches: list[str] = []
-        for i, (ours, theirs) in enumerate(zip(self.torch, self.runtime, strict=True)):
-            if ours.dtype != theirs.dtype:
-                mismatches.append(f"output {i}: torch gives {ours.dtype}, the runtime {theirs.dtype}")
-            if ours.shape != theirs.shape:
-                mismatches.append(f"output {i}: torch gives shape {ours.shape}, the runtime {theirs.shape}")
+        for n, (a, b) in enumerate(zip(self.torch, self.runtime, strict=True)):
+            if a.dtype != b.dtype:
+                reason = Message("output {n}: torch gives {a.dtype}, the runtime {b.dtype}", n=n, a=a, b=b)
+                mismatches.append(reason)
+            if a.shape != b.shape:
+                reason = Message(
+                    "output {n}: torch gives shape {a.shape}, the runtime {b.shape}", n=n, a=a, b=b
+                )
+                mismatches.append(reason)
         return mismatches
 
     def comparable(self) -> list[tuple[int, Array, Array]]:
@@ -160,13 +166,15 @@ def _size(pair: PairedRun) -> tuple[int, float]:
 
 def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
     if problems := pair.problems():
-        return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), "; ".join(problems))
+        reason = Message.compose("; ", problems)
+        return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), reason)
     for number, ours, theirs in pair.comparable():
         apart, wrong = _distances(ours, theirs, atol, rtol)
         if wrong.any():
             index = _clearest(pair.inputs, wrong, apart)
             mine, other = ours[index].item(), theirs[index].item()
-            reason = f"output {number} at {list(index)}: torch {_plain(mine)}, runtime {_plain(other)}"
+            values = {"number": number, "index": list(index), "plain": _plain(mine), "plain2": _plain(other)}
+            reason = Message("output {number} at {index}: torch {plain}, runtime {plain2}", **values)
             input_slice = _at(pair.inputs, ours.shape, index)
             return Counterexample(pair.inputs, number, index, mine, other, input_slice, reason)
     raise AssertionError(pair)  # only failing pairs come here

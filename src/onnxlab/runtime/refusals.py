@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from onnxlab.message import Message
 from onnxlab.model.load import ModelLike
 from onnxlab.runtime.session import open_session
 
@@ -24,7 +25,7 @@ class AxisMismatch:
     expected: int | str
 
     def __str__(self) -> str:
-        where = "" if self.axis is None else f"axis {self.axis}: "
+        where = "" if self.axis is None else Message("axis {axis}: ", axis=self.axis)
         return f"{where}got {self.got}, expected {self.expected}"
 
 
@@ -150,12 +151,21 @@ def _without_place(text: str) -> str:
     for pattern in (_RUNNING, _NODE):
         if begin := pattern.match(text):
             operator, name = begin.groups() if pattern is _RUNNING else begin.groups()[::-1]
-            where = f"{operator} node {name!r}: " if name else f"{operator} node: "
+            where = (
+                Message("{operator} node {name!r}: ", operator=operator, name=name)
+                if name
+                else Message("{operator} node: ", operator=operator)
+            )
             text = text[begin.end() :]
     if place := _PLACE.match(text):
         text = _CONDITION.sub("", _without_function(text[place.end() :]))
     if newer := _NEWER_OPSET.search(text):
-        text = f"Opset {newer[1]} is not released; this runtime knows {newer[2]} up to opset {newer[3]}."
+        text = Message(
+            "Opset {newer} is not released; this runtime knows {newer2} up to opset {newer3}.",
+            newer=newer[1],
+            newer2=newer[2],
+            newer3=newer[3],
+        )
     return where + text
 
 

@@ -95,9 +95,12 @@ def feeds(
     if len(feed) < len(expected) or (len(named_arrays) > len(expected) and not spare):
         names = ", ".join(value.name for value in expected) or "none"
         raise InputMismatch(
-            f"The model has {len(expected)} inputs ({names}); {len(named_arrays)} arrays were given.",
+            "The model has {count} inputs ({names}); {count2} arrays were given.",
             "An export may turn an argument into a constant.",
             "Give one array for each input, in order.",
+            count=len(expected),
+            names=names,
+            count2=len(named_arrays),
         )
     return feed
 

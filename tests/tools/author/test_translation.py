@@ -21,7 +21,7 @@ from tools.author.translation.coverage import coverage_sources, translated_cover
 from tools.author.translation.edition import Edition, generated
 from tools.author.translation.edition import _translations as usable
 from tools.author.translation.lint import Glossary, faults
-from tools.author.translation.messages import template, templates
+from tools.author.translation.outputs import template, templates
 from tools.author.translation.units import Kind, units
 
 ROOT = Path(__file__).parents[3]

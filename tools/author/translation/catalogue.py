@@ -8,7 +8,8 @@ from typing import Any
 
 import polib
 
-from onnxlab.language import GAP, is_pattern
+from onnxlab.language import is_pattern
+from onnxlab.message import GAP
 from tools.author.translation.units import Kind, units
 
 GAPS = "python-brace-format"

@@ -15,7 +15,8 @@ import polib
 from onnxlab.course.lab_release import worked_in
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.files import write_atomically
-from onnxlab.language import GAP, LANGUAGES, Speech, is_pattern, speaking
+from onnxlab.language import LANGUAGES, Speech, is_pattern, speaking
+from onnxlab.message import GAP
 from tools.author.translation.catalogue import (
     Source,
     merged,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polib
 
-from onnxlab.language import GAP
+from onnxlab.message import GAP
 from tools.author.translation.units import MARKDOWN
 
 _CJK = r"\u3400-\u9fff"
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _MARKDOWN = ("text",)
 _MARKED = ("shown", "message", "title", "part", "hint", "caption")  # their only markup is `code`
 _QUOTED = re.compile("“[^”]*”|《[^》]*》")
-_ENDING = re.compile(r"s\d*$|s_.*|.*_else.*")  # a gap for the ending of an English word
+_ENDING = re.compile(r"s\d*$|s_.*|.*_else.*|ending\d*")  # a gap for the ending of an English word
 
 
 class Glossary:

@@ -6,13 +6,14 @@ Only outputs of the course's own displays change; what a cell prints, and every 
 import ast
 import html
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
+from onnxlab.message import GAP
 from onnxlab.plain_text import aligned
 from onnxlab.tables import Table
-from tools.author.translation.messages import template, templates
 
 _OURS = re.compile(r'class="onnxlab-(?!message)')
 _TEXT = re.compile(
@@ -250,3 +251,54 @@ def _sources_of(text: str, literals: set[str], patterns: list[tuple[re.Pattern[s
             for gap in match.groups():
                 yield from _sources_of(gap, literals, patterns)
             return
+
+
+def template(node: ast.expr) -> str | None:
+    """Return a text of the source as a pattern; None if it is not one text.
+
+    Braces of a text without gaps stay as they are, unless they look like a gap.
+
+    >>> template(ast.parse('f"{len(names)} of {total} " + "names"', mode="eval").body)
+    '{len_names} of {total} names'
+    """
+    counts: Counter[str] = Counter()
+
+    def written(part: ast.expr) -> str | None:
+        if isinstance(part, ast.Constant):
+            return part.value.replace("{", "{{").replace("}", "}}") if isinstance(part.value, str) else None
+        if isinstance(part, ast.FormattedValue):
+            name = re.sub(r"\W+", "_", ast.unparse(part.value)).strip("_")[-24:].strip("_") or "value"
+            name = f"n{name}" if name[0].isdigit() else name
+            counts[name] += 1
+            return "{" + name + (str(counts[name]) if counts[name] > 1 else "") + "}"
+        if isinstance(part, ast.JoinedStr):
+            return "".join(written(value) or "" for value in part.values)
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            left, right = written(part.left), written(part.right)
+            return None if left is None or right is None else left + right
+        return None
+
+    pattern = written(node)
+    if pattern is None or GAP.search(pattern):
+        return pattern
+    return _escaped(pattern.replace("{{", "{").replace("}}", "}"))
+
+
+def _escaped(text: str) -> str:
+    """Return a text without gaps as a pattern: its braces are doubled if they look like a gap."""
+    return text.replace("{", "{{").replace("}", "}}") if GAP.search(text) else text
+
+
+def templates(node: ast.expr) -> Iterator[str]:
+    """Yield the patterns of an expression: both arms of `a if b else c`, each element of a list."""
+    pattern = template(node)
+    if pattern is not None:
+        yield pattern
+    elif isinstance(node, ast.IfExp):
+        yield from (*templates(node.body), *templates(node.orelse))
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):  # a sentence, and a name for another
+        yield from (*templates(node.left), *templates(node.right))
+    elif isinstance(node, ast.BoolOp):
+        yield from (text for value in node.values for text in templates(value))
+    elif isinstance(node, (ast.Tuple, ast.List)):
+        yield from (text for element in node.elts for text in templates(element))

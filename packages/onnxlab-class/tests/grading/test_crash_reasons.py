@@ -1,11 +1,13 @@
 """Whose fault the end of a judge is: every combination of what it was at, its signal and its ending."""
 
 import json
+import sys
 from dataclasses import asdict
 from itertools import product
 
 import pytest
 
+from onnxlab.message import Message
 from onnxlab_class.grading import marking
 from onnxlab_class.grading.marking import JudgeFailed
 from onnxlab_class.grading.private_judges import JudgeBroken
@@ -48,3 +50,8 @@ def test_only_a_crash_or_a_limit_at_this_exercise_is_the_submissions(tmp_path, s
     else:
         with pytest.raises(JudgeFailed, match="The judge of one failed"):
             reason()
+
+
+def test_a_message_without_the_graders_paths_is_still_one():
+    message = marking._without_own_paths(Message("{name} is missing.", name=f"{sys.prefix}/x"))
+    assert (message, message.template) == (".../x is missing.", "{name} is missing.")

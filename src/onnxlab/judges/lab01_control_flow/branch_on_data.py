@@ -24,6 +24,7 @@ from onnxlab.kit.outcome import Difference, Wrong, trying
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab01_control_flow.branch_on_data import model_names
+from onnxlab.message import Message
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 branch (float[n] x) => (float[n] y)
@@ -57,7 +58,12 @@ def every_model(
                     judge(exporter, judging.require_exported(work, name), random)
             except Wrong as wrong:
                 if number > 1:
-                    wrong.message = f"Asked for {exporter} once more, call {number}: {wrong.message}"
+                    wrong.message = Message(
+                        "Asked for {exporter} once more, call {number}: {wrong.message}",
+                        exporter=exporter,
+                        number=number,
+                        wrong=wrong,
+                    )
                 raise
 
     return judge_all
@@ -67,7 +73,10 @@ def every_model(
 def judge_graph(exporter: Exporter, model: onnx.ModelProto, random: np.random.Generator) -> None:
     """A valid model with an If."""
     judging.require_valid(model)
-    look_at = f"How does {exporter} see your module: once, with one example, or with all its branches?"
+    look_at = Message(
+        "How does {exporter} see your module: once, with one example, or with all its branches?",
+        exporter=exporter,
+    )
     judging.require_operators(model, "If", look_at=look_at)
 
 
@@ -135,11 +144,16 @@ def _require_nothing_before(model: onnx.ModelProto, inputs: Sequence[torch.Tenso
     for x in inputs:
         for name, value, other in zip(names, run(x), run(x * 2 - 0.1), strict=False):
             if value.size > 1 and not np.array_equal(value, x.numpy()) and not np.array_equal(value, other):
-                msg = f"{name!r} is computed before the If, whatever the mean is; a branch only reads it."
+                msg = Message(
+                    "{name!r} is computed before the If, whatever the mean is; a branch only reads it.",
+                    name=name,
+                )
                 look_at = (
                     "Which lines of yours stand inside a branch? What stands before it is computed for both."
                 )
-                shown = Difference(f"x = {_shown(x)}", "branches that read x and its mean", _shown(value))
+                shown = Difference(
+                    f"x = {_shown(x)}", Message("branches that read x and its mean"), _shown(value)
+                )
                 raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
@@ -149,12 +163,16 @@ def _require_nothing_after(model: onnx.ModelProto, inputs: Sequence[torch.Tensor
     for x in inputs:
         *branch_values, result = run(x) or [np.zeros(0)]
         if not any(np.array_equal(value.ravel(), result.ravel(), equal_nan=True) for value in branch_values):
-            text = f"the If gives {', '.join(map(_shown, branch_values))[:80]}; the model {_shown(result)}"
+            text = Message(
+                "the If gives {branch_values}; the model {shown}",
+                branch_values=", ".join(map(_shown, branch_values))[:80],
+                shown=_shown(result),
+            )
             msg = "The result is not the If's output: it is computed after it, from both sides."
             look_at = (
                 "Let each branch return its side of the result. What uses the If's output in your graph?"
             )
-            shown = Difference(f"x = {_shown(x)}", "the result out of the If", text)
+            shown = Difference(f"x = {_shown(x)}", Message("the result out of the If"), text)
             raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
@@ -171,8 +189,10 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
         ):
             msg = "The branches are not the two sides: the other branch does not compute the other side."
             look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
-            got = _shown(results[0]) if results else "nothing"
-            shown = Difference(f"x = {_shown(x)}, in the other branch", _shown(expected), got)
+            got = _shown(results[0]) if results else Message("nothing")
+            shown = Difference(
+                Message("x = {shown}, in the other branch", shown=_shown(x)), _shown(expected), got
+            )
             raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 
 
@@ -188,7 +208,9 @@ def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) ->
                         "Which nodes stand in the branch that this x takes? Only its own side belongs there."
                     )
                     shown = Difference(
-                        f"x = {_shown(x)}", "one side", f"the other side, too: {_shown(value)}"
+                        f"x = {_shown(x)}",
+                        Message("one side"),
+                        Message("the other side, too: {shown}", shown=_shown(value)),
                     )
                     raise Wrong(msg, look_at, difference=shown, evidence=judging.evidence(model, None, "If"))
 

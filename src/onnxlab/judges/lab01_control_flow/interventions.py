@@ -27,8 +27,9 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         )
     except Exception as error:  # the inliner's, the checker's and protobuf's
         reason = short_reason(error)
-        msg = f"onnx.inliner refuses the model's functions: {reason}"
-        raise Wrong(msg, evidence=evidence(model)) from None
+        raise Wrong(
+            "onnx.inliner refuses the model's functions: {reason}", evidence=evidence(model), reason=reason
+        ) from None
     return without_functions
 
 

@@ -25,6 +25,7 @@ from onnxlab.labs.lab01_control_flow.loop_count_as_input import (
     Step,
     steps,
 )
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import feeds, open_session
 
@@ -90,7 +91,11 @@ def _outputs_in_runtime(model: onnx.ModelProto, x: torch.Tensor, count: int) -> 
         return [np.asarray(output) for output in session.run(None, feeds(session, (x, count)), options)]
     except Exception:  # the runtime raises many kinds
         if over.is_set():
-            msg = f"With n = {count}, ONNX Runtime has not come to an end after {seconds:.2g} s of CPU time."
+            msg = Message(
+                "With n = {count}, ONNX Runtime has not come to an end after {seconds:.2g} s of CPU time.",
+                count=count,
+                seconds=seconds,
+            )
             raise Wrong(msg, NEVER_ENDS) from None
         return []
     finally:

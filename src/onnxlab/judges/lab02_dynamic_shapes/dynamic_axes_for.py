@@ -14,6 +14,7 @@ from onnxlab.kit.exercise import Judges
 from onnxlab.kit.outcome import Difference, Evidence, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab02_dynamic_shapes.dynamic_axes_for import Case, case_of, case_sizes, questions
+from onnxlab.message import Message
 from onnxlab.runtime.refusals import Refusal, parse_refusal
 from onnxlab.runtime.session import open_session
 
@@ -53,12 +54,14 @@ def judge_accepted(work: Work, random: np.random.Generator) -> None:
         session = open_session(model)
         for number, case in enumerate(cases):
             if refusal := _refusal(session, case):
-                msg = f"cases[{number}] is refused: {refusal.input}, {refusal.reason}."
+                msg = Message(
+                    "cases[{n}] is refused: {refusal.input}, {refusal.reason}.", n=number, refusal=refusal
+                )
                 look_at = (
                     "Which sizes does that axis have over all cases, not only in the first or the last one?"
                 )
-                got = f"cases[{number}] is refused, with {axes}"
-                shown = Difference(case_sizes(cases), "every case runs", got)
+                got = Message("cases[{number}] is refused, with {axes}", number=number, axes=axes)
+                shown = Difference(case_sizes(cases), Message("every case runs"), got)
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with case_of(cases):
                     raise Wrong(msg, look_at, difference=shown, evidence=graphs)
@@ -73,10 +76,18 @@ def judge_refused(work: Work, random: np.random.Generator) -> None:
             size, *others = _sizes(cases, name, axis)
             larger = tuple(length + (place == axis) for place, length in enumerate(cases[0][name]))
             if {size} >= set(others) and not _refusal(session, {**cases[0], name: larger}):
-                msg = f"Axis {axis} of {name} is {size} in every case; yet the model also accepts {size + 1}."
+                msg = Message(
+                    "Axis {axis} of {name} is {size} in every case; yet the model also accepts {size2}.",
+                    axis=axis,
+                    name=name,
+                    size=size,
+                    size2=size + 1,
+                )
                 look_at = "A dynamic axis gives up a check. Which axes have to?"
                 shown = Difference(
-                    case_sizes(cases), f"{case_sizes([{name: larger}])} is refused", f"it runs, with {axes}"
+                    case_sizes(cases),
+                    Message("{sizes} is refused", sizes=case_sizes([{name: larger}])),
+                    Message("it runs, with {axes}", axes=axes),
                 )
                 graphs = Evidence(model, _exported(cases, _right(cases)))
                 with case_of(cases):
@@ -90,9 +101,20 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
         for (label, name, axis), (other_label, other, its_axis) in combinations(named, 2):
             ours, theirs = _sizes(cases, name, axis), _sizes(cases, other, its_axis)
             if label == other_label and ours != theirs:
-                msg = f"{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes."
+                msg = Message(
+                    "{label!r} names axis {axis} of {name} and axis {its_axis} of {other}, of other sizes.",
+                    label=label,
+                    axis=axis,
+                    name=name,
+                    its_axis=its_axis,
+                    other=other,
+                )
                 look_at = "Readers read equal names as equal sizes, and torch.export may insist on it."
-                shown = Difference(case_sizes(cases), f"two names, for {ours} and {theirs}", str(axes))
+                shown = Difference(
+                    case_sizes(cases),
+                    Message("two names, for {ours} and {theirs}", ours=ours, theirs=theirs),
+                    str(axes),
+                )
                 with case_of(cases):
                     raise Wrong(msg, look_at, difference=shown)
 
@@ -150,35 +172,53 @@ def _require_valid_axes(pairs: object, cases: Sequence[Case]) -> None:
     """Require that an answer has only inputs and axes of the cases, and labels that are texts."""
 
     def difference(got: object) -> Difference:
-        return Difference(case_sizes(cases), "inputs and axes of these cases", str(got)[:80])
+        return Difference(case_sizes(cases), Message("inputs and axes of these cases"), str(got)[:80])
 
     for name, named in _pairs(pairs):
         if not isinstance(name, str) or name not in cases[0]:
-            msg = f"There is no input {str(name)[:40]!r}; the inputs are {', '.join(cases[0])}."
+            msg = Message(
+                "There is no input {name!r}; the inputs are {cases}.",
+                name=str(name)[:40],
+                cases=", ".join(cases[0]),
+            )
             raise Wrong(msg, "Where do the names in your dict come from?", difference=difference(pairs))
         for axis, label in _pairs(named):
             rank = len(cases[0][name])
             if not _is_axis(cases, name, axis):
                 shown = str(repr(axis))[:20]
-                msg = f"{name} has the axes 0 to {rank - 1}; {shown} is none of them."
+                msg = Message(
+                    "{name} has the axes 0 to {rank}; {shown} is none of them.",
+                    name=name,
+                    rank=rank - 1,
+                    shown=shown,
+                )
                 look_at = (
                     "An axis is a whole number, from 0. What the exporters make of -1, chapter 04 shows."
                 )
                 if isinstance(axis, str):
-                    msg = f"An axis of {name} is given as a text, {shown}; it has to be a whole number."
+                    msg = Message(
+                        "An axis of {name} is given as a text, {shown}; it has to be a whole number.",
+                        name=name,
+                        shown=shown,
+                    )
                     look_at = (
                         "Where does the text come from? In {'image': {0: 'batch'}} only names are quoted."
                     )
                 raise Wrong(msg, look_at, difference=difference({name: axis}))
             if not _is_name(label):
-                msg = f"Axis {axis} of {name} is called {str(repr(label))[:40]}."
+                msg = Message(
+                    "Axis {axis} of {name} is called {label}.",
+                    axis=axis,
+                    name=name,
+                    label=str(repr(label))[:40],
+                )
                 look_at = "The name of an axis is a text that is not blank, like 'batch'."
                 raise Wrong(msg, look_at, difference=difference({axis: label}))
 
 
 def _pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise Wrong(f"Names and axes were expected, not {str(pairs)[:60]}.")
+        raise Wrong("Names and axes were expected, not {pairs}.", pairs=str(pairs)[:60])
     return [(pair[0], pair[1]) for pair in pairs]
 
 

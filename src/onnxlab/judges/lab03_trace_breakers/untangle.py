@@ -19,6 +19,7 @@ from onnxlab.kit.outcome import Difference, trying
 from onnxlab.kit.samples import normal
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab03_trace_breakers.untangle import COLUMNS, ROWS, tangled
+from onnxlab.message import Message
 from onnxlab.runtime.parity import Counterexample
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
@@ -65,7 +66,7 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
 
 def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Other numbers of rows than the example's."""
-    look_at = f"The example had {ROWS} rows. Which line of yours asks for their number?"
+    look_at = Message("The example had {rows} rows. Which line of yours asks for their number?", rows=ROWS)
     counts = 1, 2, 3, 9, int(random.integers(50, 1000)), int(random.integers(4200, 4800))
     inputs = [normal(random, count, COLUMNS) for count in counts]
     with _model(work, exporter) as model:
@@ -92,10 +93,17 @@ def _difference(gain: list[float], counterexample: Counterexample) -> Difference
     if counterexample.torch is None:
         return texts
     (x,), (row, *column) = counterexample.inputs, counterexample.index
-    numbers = f"row {row} is {judging.shown_whole(x[row])}"
-    result = f"gain {gain[column[0]]:.6g} in column {column[0]}: y" if column else "mean"
+    numbers = Message("row {row} is {numbers}", row=row, numbers=judging.shown_whole(x[row]))
+    result = (
+        Message(
+            "gain {gain:.6g} in column {column}: {result}", gain=gain[column[0]], column=column[0], result="y"
+        )
+        if column
+        else "mean"
+    )
     shape = f"{x.dtype}{list(x.shape)}"
-    return replace(texts, given=f"x from {x.min():.6g} to {x.max():.6g}, {shape}; {numbers}; {result}")
+    span = Message("x from {low:.6g} to {high:.6g}, {shape}", low=x.min(), high=x.max(), shape=shape)
+    return replace(texts, given=Message.compose("; ", [span, numbers, result]))
 
 
 def _spanning(random: np.random.Generator, span: float) -> torch.Tensor:

@@ -19,6 +19,7 @@ from onnxlab.labs.lab04_asinh.missing_rules import (
     draw_questions,
     first_opset,
 )
+from onnxlab.message import Message
 
 REFUSING = {
     "aten::_sample_dirichlet": 20,
@@ -36,7 +37,11 @@ def judge_names(work: Work, random: np.random.Generator) -> None:
     for (names, opset), answer in _given(work):
         for name in answer:
             if not isinstance(name, str) or name not in names:
-                msg = f"For opset {opset} the answer holds {str(name)[:80]!r}, which was not asked about."
+                msg = Message(
+                    "For opset {opset} the answer holds {name!r}, which was not asked about.",
+                    opset=opset,
+                    name=str(name)[:80],
+                )
                 with case_of(names, opset):
                     raise Wrong(msg, "Return some of the names, spelt as they were given: 'aten::asinh'.")
 
@@ -73,7 +78,7 @@ def judge_live(work: Work, random: np.random.Generator) -> None:
 def _read(work: Work, file: str, count: int) -> list[list[object]]:
     answers = work.answers(file, count)
     if not all(isinstance(answer, list) for answer in answers):
-        raise Wrong(f"{file}.json holds something other than lists of names.")
+        raise Wrong("{file}.json holds something other than lists of names.", file=file)
     return answers
 
 
@@ -96,11 +101,29 @@ def _compare(names: Sequence[str], opset: int, answer: list[object], look_at: st
         either_way = opset <= REFUSING.get(name.removesuffix("_"), 0)
         if (name in answer) != missing and not either_way:
             since = first_opset(name)
-            fact = "there is no rule" if since is None else f"its first rule is for opset {since}"
-            msg = f"{name} at opset {opset} is {'not ' if missing else ''}in the answer: {fact}."
-            states = ["missing" if state else "not missing" for state in (missing, not missing)]
+            fact = (
+                Message("there is no rule")
+                if since is None
+                else Message("its first rule is for opset {since}", since=since)
+            )
+            msg = Message(
+                "{name} at opset {opset} is {ending}in the answer: {fact}.",
+                name=name,
+                opset=opset,
+                ending="not " if missing else "",
+                fact=fact,
+            )
+            states = [
+                Message("missing") if state else Message("not missing") for state in (missing, not missing)
+            ]
             with case_of([name], opset):
-                raise Wrong(msg, look_at, difference=Difference(f"{name} at opset {opset}", *states))
+                raise Wrong(
+                    msg,
+                    look_at,
+                    difference=Difference(
+                        Message("{name} at opset {opset}", name=name, opset=opset), *states
+                    ),
+                )
 
 
 JUDGES = Judges((judge_names, judge_without, judge_opset, judge_live))

@@ -25,6 +25,7 @@ from onnxlab.labs.lab04_asinh.safely_registered import (
     exported,
     refusal,
 )
+from onnxlab.message import Message
 from onnxlab.model.graph import op_types
 
 _MARKED = """<ir_version: 8, opset_import: ["" : 9]> marked (float[n] x) => (float[n] y) {{ y = {} (x) }}"""
@@ -42,25 +43,38 @@ def judge_inside(work: Work, random: np.random.Generator) -> None:
     )
     first = questions.first
     with block_for(questions.unknown, first):
-        _require_as_before(work, "made", questions.unknown, random, "Before the block begins")
-        where = f"Inside the block, exporting {questions.unknown} at 9"
+        _require_as_before(work, "made", questions.unknown, random, Message("Before the block begins"))
+        where = Message("Inside the block, exporting {questions.unknown} at 9", questions=questions)
         _require_marker(work, "inside", first, random, where, look_at)
         for opset in LATER_OPSETS:
-            where = f"Inside the block, at opset {opset}"
+            where = Message("Inside the block, at opset {opset}", opset=opset)
             _require_marker(work, f"inside-{opset}", first, random, where, look_at)
     with block_for(questions.known, first):
-        _require_marker(work, "instead", first, random, f"Inside a block for {questions.known}", look_at)
+        _require_marker(
+            work,
+            "instead",
+            first,
+            random,
+            Message("Inside a block for {questions.known}", questions=questions),
+            look_at,
+        )
     with block_for(questions.unknown, first):
-        _require_marker(work, "over-earlier", first, random, "Inside a block over another rule", look_at)
+        _require_marker(
+            work, "over-earlier", first, random, Message("Inside a block over another rule"), look_at
+        )
     with block_for(questions.known, first, questions.opset):
-        where = f"Inside a block for {questions.known} from opset {questions.opset} on"
+        where = Message(
+            "Inside a block for {questions.known} from opset {questions.opset} on", questions=questions
+        )
         _require_marker(work, "from-opset", first, random, where, look_at)
         _judge_before_opset(work, questions, random)
     with block_for(questions.two_rules, first, questions.opset):
-        where = f"Inside a block for {questions.two_rules} from opset {questions.opset} on"
+        where = Message(
+            "Inside a block for {questions.two_rules} from opset {questions.opset} on", questions=questions
+        )
         _require_marker(work, "between-rules", first, random, where, look_at)
     with block_for(NAMESPACED, first):
-        where = f"Inside a block for {NAMESPACED}"
+        where = Message("Inside a block for {namespaced}", namespaced=NAMESPACED)
         _require_marker(work, "namespaced", first, random, where, look_at)
     for file, (name, *_) in SEVERAL_INPUTS.items():
         with block_for(name, "Sub"):
@@ -73,10 +87,13 @@ def _judge_before_opset(work: Work, questions: Questions, random: np.random.Gene
         try:
             require_numbers(Call(questions.known), model, _inputs(random))
         except Wrong as wrong:
-            msg = (
-                f"The rule was registered for opset {questions.opset}, "
-                f"and is used at opset {questions.opset - 1}: "
-                f"the model has {', '.join(op_types(model))}."
+            msg = Message(
+                "The rule was registered for opset {questions.opset}, "
+                "and is used at opset {opset}: "
+                "the model has {op_types}.",
+                questions=questions,
+                opset=questions.opset - 1,
+                op_types=", ".join(op_types(model)),
             )
             look_at = "Which number does your function register the rule for?"
             raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
@@ -85,11 +102,17 @@ def _judge_before_opset(work: Work, questions: Questions, random: np.random.Gene
 def _judge_several_inputs(work: Work, file: str, random: np.random.Generator) -> None:
     _, computes, expected, count = SEVERAL_INPUTS[file]
     if not work.has(file):
-        msg = f"Inside the block, a rule of {count} inputs: no model. {_written_refusal(work, file)}"
+        msg = Message(
+            "Inside the block, a rule of {count} inputs: no model. {written_refusal}",
+            count=count,
+            written_refusal=_written_refusal(work, file),
+        )
         raise Wrong(msg, "What does your function hand on to the rule that it was given?")
     with expecting(partial(expected_model, expected)):
         sets = [tuple(x.flip(0) * number for number in range(1, count + 1)) for x in _inputs(random)]
-        look_at = f"The rule writes {'Sub (x, y)' if count == 2 else 'Sub (Sub (x, y), z)'}."
+        look_at = Message(
+            "The rule writes {value}.", value="Sub (x, y)" if count == 2 else "Sub (Sub (x, y), z)"
+        )
         require_numbers(computes, work.model(file), sets, look_at=look_at)
 
 
@@ -98,13 +121,19 @@ def judge_after(work: Work, random: np.random.Generator) -> None:
     questions = Questions.sample(work.questions())
     with block_for(questions.unknown, questions.first):
         for opset in (9, 13):
-            _require_as_before(work, f"after-{opset}", questions.unknown, random, "After the block", opset)
+            _require_as_before(
+                work, f"after-{opset}", questions.unknown, random, Message("After the block"), opset
+            )
     with block_for(questions.known, questions.first):
         _require_as_before(
-            work, "known-after", questions.known, random, f"After a block for {questions.known}"
+            work,
+            "known-after",
+            questions.known,
+            random,
+            Message("After a block for {questions.known}", questions=questions),
         )
     with block_for(questions.two_rules, questions.first):
-        where = f"After a block for {questions.two_rules}"
+        where = Message("After a block for {questions.two_rules}", questions=questions)
         for opset in (9, 13, 20):
             file = f"two-rules-after-{opset}"
             _require_as_before(work, file, questions.two_rules, random, where, opset)
@@ -114,14 +143,17 @@ def judge_earlier(work: Work, random: np.random.Generator) -> None:
     """Rules that were registered before the block."""
     questions = Questions.sample(work.questions())
     with block_for(questions.unknown, questions.first):
-        look_at = "Two rules had been registered before your block, at opsets 9 and 13. " + _REGISTRY
+        look_at = Message("Two rules had been registered before your block, at opsets 9 and 13. ") + _REGISTRY
         for file, opset in (("earlier-after", 9), ("earlier-after-13", 13)):
-            where = (
-                f"After the block, a rule registered before it no longer counts. Exporting at opset {opset}"
+            where = Message(
+                "After the block, a rule registered before it no longer counts. Exporting at opset {opset}",
+                opset=opset,
             )
             _require_marker(work, file, questions.second, random, where, look_at)
-        other = f"a rule of another operator, {questions.other}, no longer counts"
-        where = f"After a block for {questions.unknown}, {other}"
+        other = Message(
+            "a rule of another operator, {questions.other}, no longer counts", questions=questions
+        )
+        where = Message("After a block for {questions.unknown}, {other}", questions=questions, other=other)
         _require_marker(work, "other-after", questions.second, random, where, _REGISTRY)
 
 
@@ -131,26 +163,33 @@ def judge_error(work: Work, random: np.random.Generator) -> None:
     for file, (name, _) in ENDS.items():
         with block_for(questions.unknown, questions.first):
             if not isinstance(came_out, dict) or came_out.get(file) is not True:
-                msg = f"Raised inside the block, {name} did not come out of it as it was."
+                msg = Message("Raised inside the block, {name} did not come out of it as it was.", name=name)
                 look_at = "__exit__ that returns something true, or an except without raise, swallows it."
                 raise Wrong(msg, look_at)
-            where = f"After {name} inside the block"
+            where = Message("After {name} inside the block", name=name)
             _require_as_before(work, f"after-{file}", questions.unknown, random, where)
         with block_for(questions.known, questions.first):
-            where = f"After {name} inside a block for {questions.known}"
+            where = Message(
+                "After {name} inside a block for {questions.known}", name=name, questions=questions
+            )
             _require_as_before(work, f"known-after-{file}", questions.known, random, where)
 
 
 def judge_nested(work: Work, random: np.random.Generator) -> None:
     """One block inside another, for the same operator."""
     questions = Questions.sample(work.questions())
-    look_at = "Where do you keep what the registry held before? Each block needs its own copy. " + _REGISTRY
+    look_at = (
+        Message("Where do you keep what the registry held before? Each block needs its own copy. ")
+        + _REGISTRY
+    )
     with block_for(questions.unknown, questions.second):
-        _require_marker(work, "inner", questions.second, random, "In the inner of two blocks", look_at)
+        _require_marker(
+            work, "inner", questions.second, random, Message("In the inner of two blocks"), look_at
+        )
     with block_for(questions.unknown, questions.first):
-        where = "In the outer block, after the inner one"
+        where = Message("In the outer block, after the inner one")
         _require_marker(work, "outer", questions.first, random, where, look_at)
-        _require_as_before(work, "after-both", questions.unknown, random, "After two nested blocks")
+        _require_as_before(work, "after-both", questions.unknown, random, Message("After two nested blocks"))
 
 
 def judge_below(work: Work, random: np.random.Generator) -> None:
@@ -162,7 +201,11 @@ def judge_below(work: Work, random: np.random.Generator) -> None:
         try:
             require_valid(work.model(f"below-{opset}"))
         except Wrong as wrong:
-            msg = f"Registered for opset 9, the rule was also used at opset {opset}. {wrong.message}"
+            msg = Message(
+                "Registered for opset 9, the rule was also used at opset {opset}. {wrong.message}",
+                opset=opset,
+                wrong=wrong,
+            )
             look_at = (
                 "For opsets 7 and 8 the exporter looks upwards. In a rule, g.opset is the opset asked for."
             )
@@ -174,13 +217,18 @@ def _require_marker(
     work: Work, file: str, marker: str, random: np.random.Generator, where: str, look_at: str
 ) -> None:
     if not work.has(file):
-        raise Wrong(f"{where}: no model. {_written_refusal(work, file)}", look_at)
+        raise Wrong("{where}: no model. {why}", look_at, where=where, why=_written_refusal(work, file))
     model = work.model(file)
     try:
         with expecting(partial(expected_model, _MARKED.format(marker))):
             require_numbers(MARKERS[marker], model, _inputs(random))
     except Wrong as wrong:
-        msg = f"{where}: the rule writes {marker}; the model has {', '.join(op_types(model)) or 'no node'}."
+        msg = Message(
+            "{where}: the rule writes {marker}; the model has {op_types}.",
+            where=where,
+            marker=marker,
+            op_types=", ".join(op_types(model)) or "no node",
+        )
         raise Wrong(msg, look_at, difference=wrong.difference, evidence=wrong.evidence) from None
 
 
@@ -191,27 +239,34 @@ def _require_as_before(
     original = exported(name, opset)
     if original.model is not None and work.has(file):
         model, operators = work.model(file), op_types(original)
-        msg = f"{where}, the exporter's own rule for {name} is not back at opset {opset}."
+        msg = Message(
+            "{where}, the exporter's own rule for {name} is not back at opset {opset}.",
+            where=where,
+            name=name,
+            opset=opset,
+        )
         try:
             require_numbers(Call(name), model, _inputs(random))
         except Wrong as wrong:
             raise Wrong(msg, _REGISTRY, difference=wrong.difference, evidence=wrong.evidence) from None
         if op_types(model) != operators:
             nodes = ", ".join(operators), ", ".join(op_types(model))
-            difference = Difference(f"{name}, opset {opset}", *nodes)
+            difference = Difference(Message("{name}, opset {opset}", name=name, opset=opset), *nodes)
             raise Wrong(msg, _REGISTRY, difference=difference, evidence=evidence(model))
         return
-    expected = "a model" if original.model is not None else refusal(original)
+    expected = Message("a model") if original.model is not None else refusal(original)
     if work.has(file):
-        got = f"a model: {', '.join(op_types(work.model(file)))}"
-        msg = f"{where}, exporting {name} still uses the rule."
+        got: str = Message("a model: {op_types}", op_types=", ".join(op_types(work.model(file))))
+        msg = Message("{where}, exporting {name} still uses the rule.", where=where, name=name)
         if file == "made":
-            msg = f"{where}, exporting {name} uses the rule already."
+            msg = Message("{where}, exporting {name} uses the rule already.", where=where, name=name)
     else:
         got = _written_refusal(work, file)
-        msg = f"{where}, exporting {name} fails otherwise than before it: {got}"
+        msg = Message(
+            "{where}, exporting {name} fails otherwise than before it: {got}", where=where, name=name, got=got
+        )
     if got != expected:
-        difference = Difference(f"{name}, opset {opset}", expected, got)
+        difference = Difference(Message("{name}, opset {opset}", name=name, opset=opset), expected, got)
         raise Wrong(msg, _REGISTRY, difference=difference)
 
 

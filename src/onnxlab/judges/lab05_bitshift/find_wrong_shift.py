@@ -16,6 +16,7 @@ from onnxlab.kit.samples import integers
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.find_wrong_shift import case
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, type_name, width
+from onnxlab.message import Message
 from onnxlab.runtime.parity import run, smallest_counterexample
 
 _MOST, _MOST_SHIFTED = 10_000, 1_000_000  # elements of a tensor in an answer, and of x >> k
@@ -37,7 +38,12 @@ def judge_wrong(work: Work, random: np.random.Generator) -> None:
             pair, widths = _read_answer(work, dtype), _count_wrong_k(dtype)
             if pair is None and widths:
                 name, bits = type_name(dtype), width(dtype)
-                msg = f"{name}: None says that all is right, but {widths} of the {bits} k have a wrong x."
+                msg = Message(
+                    "{name}: None says that all is right, but {widths} of the {bits} k have a wrong x.",
+                    name=name,
+                    widths=widths,
+                    bits=bits,
+                )
                 raise Wrong(msg, "Compare for positive and negative, odd and even numbers.")
             if pair is not None and widths:
                 _require_wrong(dtype, pair, look_at)
@@ -61,21 +67,43 @@ def _read_answer(work: Work, dtype: torch.dtype) -> Pair | None:
     x, k = work.array(f"{name}-x"), work.array(f"{name}-k")
     for which, array in (("x", x), ("k", k)):
         if array.dtype.name != name:
-            msg = f"find_wrong_shift({dtype}): {which} has the type {array.dtype.name}."
+            msg = Message(
+                "find_wrong_shift({dtype}): {which} has the type {array.dtype.name}.",
+                dtype=dtype,
+                which=which,
+                array=array,
+            )
             raise Wrong(msg, "Make both tensors with dtype=dtype.")
         if not 1 <= array.size <= _MOST or array.ndim > _MOST_AXES:
-            msg = f"find_wrong_shift({dtype}): {which} has the shape {list(array.shape)}."
-            raise Wrong(msg, f"It may have 1 to {_MOST} elements, in up to {_MOST_AXES} axes.")
+            msg = Message(
+                "find_wrong_shift({dtype}): {which} has the shape {shape}.",
+                dtype=dtype,
+                which=which,
+                shape=list(array.shape),
+            )
+            raise Wrong(
+                msg, "It may have 1 to {most} elements, in up to {axes} axes.", most=_MOST, axes=_MOST_AXES
+            )
     try:
         size = int(np.prod(np.broadcast_shapes(x.shape, k.shape)))
     except ValueError:
         size = 0
     if not 1 <= size <= _MOST_SHIFTED:
-        msg = f"find_wrong_shift({dtype}): x has the shape {list(x.shape)}, k {list(k.shape)}."
-        raise Wrong(msg, f"x >> k must have 1 to {_MOST_SHIFTED} elements.")
+        msg = Message(
+            "find_wrong_shift({dtype}): x has the shape {shape}, k {shape2}.",
+            dtype=dtype,
+            shape=list(x.shape),
+            shape2=list(k.shape),
+        )
+        raise Wrong(msg, "x >> k must have 1 to {most_shifted} elements.", most_shifted=_MOST_SHIFTED)
     outside = [bits for bits in k.ravel().tolist() if not 0 <= bits < width(dtype)]
     if outside:
-        msg = f"find_wrong_shift({dtype}): k = {outside[0]}; 0 to {width(dtype) - 1} count."
+        msg = Message(
+            "find_wrong_shift({dtype}): k = {outside}; 0 to {width} count.",
+            dtype=dtype,
+            outside=outside[0],
+            width=width(dtype) - 1,
+        )
         raise Wrong(msg, "Shifts by all bits or more, or by less than none, are not asked for here.")
     # A file may hold any byte order; torch takes the machine's own only.
     x_tensor, k_tensor = (torch.from_numpy(np.ascontiguousarray(array, name)) for array in (x, k))
@@ -91,9 +119,11 @@ def _require_wrong(dtype: torch.dtype, pair: Pair, look_at: str) -> None:
         operands = ", ".join(
             f"{a} >> {b}" for a, b in zip(x.ravel()[:3].tolist(), k.ravel()[:3].tolist(), strict=False)
         )
-        msg = (
-            f"{type_name(dtype)}: the exported model is right here. "
-            f"{operands}: torch {both}, the model {both}."
+        msg = Message(
+            "{type_name}: the exported model is right here. {operands}: torch {both}, the model {both}.",
+            type_name=type_name(dtype),
+            operands=operands,
+            both=both,
         )
         raise Wrong(msg, look_at, evidence=evidence(model))
 

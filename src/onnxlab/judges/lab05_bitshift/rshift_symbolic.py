@@ -25,6 +25,7 @@ from onnxlab.labs.lab05_bitshift.shifts import (
     type_name,
     width,
 )
+from onnxlab.message import Message
 
 _EXPECTED = """<ir_version: 6, opset_import: ["" : 11]>
 shift (TYPE[OF_X] x, TYPE[OF_K] k) => (TYPE[OF_Y] y)
@@ -58,7 +59,7 @@ def _named(dtype: torch.dtype, shapes: Shapes | None = None) -> Iterator[None]:
         with judging.expecting(partial(_expected, dtype, shapes=shapes)):
             yield
     except Wrong as wrong:
-        wrong.message = f"{type_name(dtype)}: {wrong.message}"
+        wrong.message = Message("{dtype}: {reason}", dtype=type_name(dtype), reason=wrong.message)
         raise
 
 
@@ -100,7 +101,9 @@ def judge_by_number(work: Work, random: np.random.Generator) -> None:
     for dtype in INTEGERS:
         for name, by in (("by-number", drawn[dtype]), ("by-most", width(dtype) - 1)):
             model, inputs = work.model(f"{type_name(dtype)}-{name}"), [integers(random, dtype, 20)]
-            look_at = f"Here k is the Python number {by}: a constant without axes, int64 whatever x is."
+            look_at = Message(
+                "Here k is the Python number {by}: a constant without axes, int64 whatever x is.", by=by
+            )
             with judging.expecting(partial(_expected, dtype, by)):
                 advice = {"numbers": look_at, "load": look_at}
                 judging.require_numbers(ShiftBy(by), model, inputs, look_at=advice)

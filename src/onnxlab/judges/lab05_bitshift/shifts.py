@@ -8,6 +8,7 @@ import torch
 from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Wrong
 from onnxlab.labs.lab05_bitshift.shifts import Pair, Shapes, type_name, width
+from onnxlab.message import Message
 
 _NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 
@@ -28,7 +29,7 @@ def all_shifts(values: torch.Tensor, by: Iterable[int] | None = None) -> Pair:
 def broadcast_advice(shapes: Shapes) -> str:
     """Return what to look at if a model is wrong for shapes that are broadcast."""
     x, k = (list(shape) for shape in shapes)
-    return f"Here x has the shape {x} and k {k}: axes are broadcast as in torch."
+    return Message("Here x has the shape {x} and k {k}: axes are broadcast as in torch.", x=x, k=k)
 
 
 def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
@@ -36,5 +37,9 @@ def require_output_types(model: onnx.ModelProto, *dtypes: torch.dtype) -> None:
     types = [_NAMES.get(output.type.tensor_type.elem_type, "another type") for output in model.graph.output]
     names = [type_name(dtype) for dtype in dtypes]
     if types != names:
-        msg = f"{' and '.join(types) or 'No output'} came out where {' and '.join(names)} went in."
+        msg = Message(
+            "{types} came out where {names} went in.",
+            types=" and ".join(types) or "No output",
+            names=" and ".join(names),
+        )
         raise Wrong(msg, "Which type does the last operator of your function give?", evidence=evidence(model))

@@ -12,6 +12,7 @@ from onnxlab.kit.samples import integers
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, draw_broadcasts, draw_shifts, type_name
 from onnxlab.labs.lab05_bitshift.uint8_shift_translation import SIGNED
+from onnxlab.message import Message
 from onnxlab.runtime.parity import run
 from onnxlab.runtime.refusals import short_reason
 
@@ -69,7 +70,9 @@ def _require_shifts(
     try:
         outputs = run(model, *inputs)
     except Exception as error:  # the runtime raises many kinds
-        msg = f"{names}: the model cannot be run with these inputs: {short_reason(error)}"
+        msg = Message(
+            "{names}: the model cannot be run with these inputs: {why}", names=names, why=short_reason(error)
+        )
         raise Wrong(msg, look_at, evidence=shown) from None
     for dtype, got in zip(INTEGERS, outputs, strict=True):
         if dtype not in pairs:
@@ -77,16 +80,22 @@ def _require_shifts(
         x, k = np.broadcast_arrays(*(tensor.numpy() for tensor in pairs[dtype]))
         right = torch.bitwise_left_shift(*pairs[dtype]).numpy()
         if got.shape != right.shape:
-            difference = Difference(names, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
-            msg = f"{type_name(dtype)}: the result has another shape."
+            difference = Difference(
+                names,
+                Message("shape {shape}", shape=list(right.shape)),
+                Message("shape {shape}", shape=list(got.shape)),
+            )
+            msg = Message("{type_name}: the result has another shape.", type_name=type_name(dtype))
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
         mismatches = np.argwhere(got != right)
         if len(mismatches):
             place = min(map(tuple, mismatches), key=lambda place: (k[place], abs(int(x[place]))))
             difference = Difference(
-                f"{x[place]} << {k[place]}, in {type_name(dtype)}", str(right[place]), str(got[place])
+                Message("{x} << {k}, in {type_name}", x=x[place], k=k[place], type_name=type_name(dtype)),
+                str(right[place]),
+                str(got[place]),
             )
-            msg = f"{type_name(dtype)}: the outputs differ from PyTorch's."
+            msg = Message("{type_name}: the outputs differ from PyTorch's.", type_name=type_name(dtype))
             if int(x[place]) << int(k[place]) == int(right[place]) and look_at == _LOOK_AT:
                 look_at = "No bit leaves the type here. Which way, and by which k, is each x shifted?"
             raise Wrong(msg, look_at, difference=difference, evidence=shown)

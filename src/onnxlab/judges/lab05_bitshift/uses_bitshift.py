@@ -11,6 +11,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import Shift, type_name
 from onnxlab.labs.lab05_bitshift.uses_bitshift import SINCE, case, draw_questions
+from onnxlab.message import Message
 from onnxlab.model.graph import op_types
 
 
@@ -33,8 +34,13 @@ def _require_replies(work: Work, *, has_bitshift: bool, look_at: str) -> None:
         written = _exported_operators(dtype, opset)
         expected = "BitShift" in written
         if (opset >= SINCE) == has_bitshift and answer is not expected:
-            what = f"{type_name(dtype)} at opset {opset}"
-            msg = f"{what}: the answer is {answer}, and the exporter writes {', '.join(written)}."
+            what = Message("{type_name} at opset {opset}", type_name=type_name(dtype), opset=opset)
+            msg = Message(
+                "{subject}: the answer is {answer}, and the exporter writes {written}.",
+                subject=what,
+                answer=answer,
+                written=", ".join(written),
+            )
             with case(dtype, opset):
                 raise Wrong(msg, look_at, difference=Difference(what, str(expected), str(answer)))
 

@@ -14,6 +14,7 @@ from onnxlab.kit.outcome import Difference, Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.dynamic_resize import example
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic, each_axis_apart
+from onnxlab.message import Message
 from onnxlab.model.distance import largest_difference
 
 _INPUTS = "Which input of Resize is which? onnx.defs.get_schema('Resize', 11).inputs lists them in order."
@@ -27,7 +28,11 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
         case = describe_case(x, scales)
         apart = largest_difference(right, got) if got.shape == right.shape else 0.0
         if got.shape != right.shape:
-            difference = Difference(case, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+            difference = Difference(
+                case,
+                Message("shape {shape}", shape=list(right.shape)),
+                Message("shape {shape}", shape=list(got.shape)),
+            )
             look_at = "Which elements of scales belong to height and width?"
         elif got.dtype != right.dtype:
             difference = Difference(case, str(right.dtype), str(got.dtype))
@@ -37,8 +42,13 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
             wrong = [number for number, pair in enumerate(pairs) if largest_difference(*pair) > 1e-5]
             difference = Difference(
                 case,
-                "bicubic interpolation",
-                f"up to {apart:.2g} away from it, in {len(wrong)} of {len(right)} pictures",
+                Message("bicubic interpolation"),
+                Message(
+                    "up to {apart:.2g} away from it, in {count} of {count2} pictures",
+                    apart=apart,
+                    count=len(wrong),
+                    count2=len(right),
+                ),
             )
         else:
             continue

@@ -9,6 +9,7 @@ import torch
 from onnxlab.kit.judging import at_other_sizes, evidence, number_texts, require_numbers
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, draw_cases
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import Counterexample
 
@@ -38,7 +39,9 @@ def describe_case(x: Array | torch.Tensor, scales: Array | torch.Tensor) -> str:
         'a picture of shape [1, 3, 4, 6], scales [1, 1, 2, 0.5]'
     """
     factors = ", ".join(f"{factor:g}" for factor in scales.tolist())
-    return f"a picture of shape {list(x.shape)}, scales [{factors}]"
+    return Message(
+        "a picture of shape {shape}, scales {factors}", shape=list(x.shape), factors=f"[{factors}]"
+    )
 
 
 def require_enlarged(
@@ -64,7 +67,7 @@ def _difference(counterexample: Counterexample) -> Difference:
     case = describe_case(*counterexample.inputs)
     if counterexample.torch is None:
         reason = counterexample.reason.rpartition("Status Message: ")[2]  # the runtime's own words
-        return Difference(case, "what torch gives", reason[:160])
+        return Difference(case, Message("what torch gives"), reason[:160])
     place = f"at {list(counterexample.index)}"
     expected, got = number_texts(counterexample.torch, counterexample.runtime, 4)
     return Difference(case, f"{expected} {place}", f"{got} {place}")

@@ -15,6 +15,7 @@ from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.kit.samples import pictures
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic
 from onnxlab.labs.lab06_resize_scales.one_pixel_safe import ASKS, ResizeQuestion
+from onnxlab.message import Message
 
 _REFERENCES: dict[str, Reference] = {
     "output": cubic,
@@ -46,9 +47,15 @@ def _require_known_modes(after: onnx.ModelProto) -> None:
         for attribute in node.attribute:
             mode = attribute.s.decode(errors="replace")
             if node.op_type == "Resize" and attribute.name == name and mode not in re.findall(r"\w+", text):
-                msg = f"At opset {opset}, Resize has no coordinate transformation {mode[:40]!r}."
-                look_at = (
-                    f"onnx.defs.get_schema('Resize', {opset}).attributes['{name}'] names those that exist."
+                msg = Message(
+                    "At opset {opset}, Resize has no coordinate transformation {mode!r}.",
+                    opset=opset,
+                    mode=mode[:40],
+                )
+                look_at = Message(
+                    "onnx.defs.get_schema('Resize', {opset}).attributes['{name}'] names those that exist.",
+                    opset=opset,
+                    name=name,
                 )
                 raise Wrong(msg, look_at, evidence=evidence(after, None, "Resize"))
 
@@ -60,7 +67,7 @@ def _require_one_pixel(after: onnx.ModelProto, question: ResizeQuestion, random:
     look_at = "Which point of the old picture does the one new pixel sample? The formulas are above."
     _require_outputs(after, question, ["output"], random, scales, look_at)
     for output in ("smooth", "straight", "sized"):
-        look_at = f"There are several Resize nodes; this is {output!r}."
+        look_at = Message("There are several Resize nodes; this is {output!r}.", output=output)
         _require_outputs(after, question, [output], random, scales, look_at)
 
 

@@ -13,6 +13,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import Case, cubic, each_axis_apart
 from onnxlab.labs.lab06_resize_scales.resize_translation import batch_and_channels, example
+from onnxlab.message import Message
 
 _PICTURE = EXPECTED.replace('"" : 11', '"" : 20').replace("ir_version: 6", "ir_version: 10")
 _PICTURE_AND_MEAN = """<ir_version: 10, opset_import: ["" : 20]>
@@ -60,8 +61,10 @@ def _require_output_type(model: onnx.ModelProto, shape: tuple[int, int]) -> None
         dtypes = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
         dims = ", ".join(name if size is None else str(size) for size, name in zip(sizes, names, strict=True))
         difference = Difference(
-            f"exported with {shape[0]} float pictures of {shape[1]} channels",
-            f"float[n, {shape[1]}, any height, any width]",
+            Message(
+                "exported with {shape} float pictures of {shape2} channels", shape=shape[0], shape2=shape[1]
+            ),
+            Message("float[n, {shape}, any height, any width]", shape=shape[1]),
             f"{dtypes.get(tensor.elem_type, 'another type')}[{dims}]",
         )
         msg = "The model promises another type or shape for the picture that comes out."

@@ -9,6 +9,7 @@ from onnxlab.kit.exercise import Judges
 from onnxlab.kit.outcome import Difference
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.max_unpool_symbolic import AXES, Picture, Unpool, pictures, pool
+from onnxlab.message import Message
 from onnxlab.runtime.parity import Counterexample
 
 
@@ -47,9 +48,13 @@ def judge_odd(work: Work, random: np.random.Generator) -> None:
     """Unpool pictures with an odd height, an odd width, and both."""
     for name in ("odd", "odd_height", "odd_width"):
         _, height, width = pictures(work.questions())[name]
-        look_at = (
-            f"{height} x {width} pixels were pooled to {height // 2} x {width // 2}. "
-            "What tells your node the size before the pooling?"
+        look_at = Message(
+            "{height} x {width} pixels were pooled to {height2} x {width2}. "
+            "What tells your node the size before the pooling?",
+            height=height,
+            width=width,
+            height2=height // 2,
+            width2=width // 2,
         )
         _require_numbers(work, random, name, [1, 2, 3], look_at)
 
@@ -94,14 +99,23 @@ def _expected(picture: Picture) -> bytes:
 
 
 def _difference(picture: Picture, counterexample: Counterexample) -> Difference:
-    what = f"pooled pictures, before that of shape {[len(counterexample.inputs[0]), *picture]}"
+    what = Message(
+        "pooled pictures, before that of shape {value}", value=[len(counterexample.inputs[0]), *picture]
+    )
     if counterexample.torch is None:
         reason = counterexample.reason.rpartition("Status Message: ")[2]  # the runtime's own words
-        return Difference(what, "what torch gives", reason[:160])
+        return Difference(what, Message("what torch gives"), reason[:160])
     number, channel, row, column = counterexample.index
-    place = f"in picture {number}, channel {channel}, at row {row}, column {column}"
     expected, got = judging.number_texts(counterexample.torch, counterexample.runtime, 4)
-    return Difference(what, f"{expected} {place}", got)
+    right = Message(
+        "{expected} in picture {number}, channel {channel}, at row {row}, column {column}",
+        expected=expected,
+        number=number,
+        channel=channel,
+        row=row,
+        column=column,
+    )
+    return Difference(what, right, got)
 
 
 JUDGES = Judges((judge_model, judge_one_channel, judge_channels, judge_batches, judge_odd))

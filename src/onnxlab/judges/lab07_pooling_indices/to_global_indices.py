@@ -6,6 +6,7 @@ from onnxlab.kit.exercise import Judges
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab07_pooling_indices.to_global_indices import conversion_case, draw_indices
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 _LARGE = 20  # pixels of a side; the pictures that are really pooled have fewer
@@ -28,26 +29,38 @@ def judge_channel(work: Work, random: np.random.Generator) -> None:
 def _require(work: Work, name: str, number: int, shape: tuple[int, ...], answer: Array, right: Array) -> None:
     """Require the indices that an answer should have made of the given ones."""
     got = work.array(f"{name}_{number}")
-    where = f"pictures of shape {list(shape)}"
+    where = Message("pictures of shape {shape}", shape=list(shape))
     if got.shape != right.shape:
-        difference = Difference(where, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
-        msg = f"{name}() changed the shape of the indices."
+        difference = Difference(
+            where,
+            Message("shape {shape}", shape=list(right.shape)),
+            Message("shape {shape}", shape=list(got.shape)),
+        )
+        msg = Message("{name}() changed the shape of the indices.", name=name)
         look_at = "The answer has one number for each number given."
     elif got.dtype != right.dtype:
         difference = Difference(where, str(right.dtype), str(got.dtype))
-        msg = f"{name}() changed the type of the indices."
+        msg = Message("{name}() changed the type of the indices.", name=name)
         look_at = "MaxUnpool accepts only int64."
     elif len(mismatches := np.argwhere(got != right)):
         place = tuple(map(int, mismatches[0]))
-        text = f"{answer[place]} at picture {place[0]}, channel {place[1]}, of {where}"
+        text = Message(
+            "{answer} at picture {place}, channel {place2}, of {where}",
+            answer=answer[place],
+            place=place[0],
+            place2=place[1],
+            where=where,
+        )
         difference = Difference(text, str(right[place]), str(got[place]))
-        msg = f"{name}() points to the wrong element."
+        msg = Message("{name}() points to the wrong element.", name=name)
         look_at = (
             "Write down, for two channels of 3 x 3 pixels, which numbers each way of counting gives to them."
         )
         if max(shape[2:]) >= _LARGE:
             largest = f"{int(max(right.max(), answer.max())):,}"
-            look_at = f"Here numbers go up to {largest}. Is that a whole number of the types on the way?"
+            look_at = Message(
+                "Here numbers go up to {most}. Is that a whole number of the types on the way?", most=largest
+            )
     else:
         return
     raise Wrong(msg, look_at, difference=difference)

@@ -9,6 +9,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.cut_between import ASKS, WIDTH, Cut
+from onnxlab.message import Message
 from onnxlab.model.graph import reads, subgraphs, walk
 from onnxlab.runtime.divergence import intermediates
 
@@ -47,9 +48,11 @@ def _require_nothing_else(part: onnx.ModelProto, question: Cut, random: np.rando
     unread = [weight.name for weight in part.graph.initializer if weight.name not in read]
     if idle or unread:
         what = (
-            f"a {idle[0]} whose result nothing reads" if idle else f"the initializer {unread[0]}, never read"
+            Message("a {idle} whose result nothing reads", idle=idle[0])
+            if idle
+            else Message("the initializer {unread}, never read", unread=unread[0])
         )
-        msg = f"{question.where}: the part still has {what}."
+        msg = Message("{question.where}: the part still has {subject}.", question=question, subject=what)
         look_at = "Walk back from the outputs, and keep what you meet."
         raise Wrong(msg, look_at, evidence=judging.evidence(part, None, *idle))
 
@@ -58,11 +61,11 @@ def _judge_refusals(work: Work, random: np.random.Generator) -> None:
     """Require a ValueError for each cut that is not possible."""
     for _, question, got in _REWRITING.not_refused(work):
         difference = Difference(
-            f"cut_between(model, {question.inputs}, {question.outputs})",
-            "ValueError",
+            Message("cut_between(model, {question.inputs}, {question.outputs})", question=question),
+            Message("ValueError"),
             f"{got} was raised"[:80],
         )
-        msg = f"{question.where}: this cannot be cut."
+        msg = Message("{question.where}: this cannot be cut.", question=question)
         look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
         with question.as_case():
             raise Wrong(msg, look_at, difference=difference, evidence=judging.evidence(question.model))
@@ -80,9 +83,16 @@ def _require_types(part: onnx.ModelProto, question: Cut) -> None:
         for expected_value, got in zip(getattr(expected.graph, kind), values, strict=True):
             if _type_and_sizes(expected_value) != _type_and_sizes(got):
                 difference = Difference(
-                    f"the {kind} {expected_value.name}", _type_text(expected_value), _type_text(got)
+                    Message("the {kind} {expected_value.name}", kind=kind, expected_value=expected_value),
+                    _type_text(expected_value),
+                    _type_text(got),
                 )
-                msg = f"{question.where}: the {kind} {expected_value.name} has another type."
+                msg = Message(
+                    "{question.where}: the {kind} {expected_value.name} has another type.",
+                    question=question,
+                    kind=kind,
+                    expected_value=expected_value,
+                )
                 look_at = (
                     "infer_shapes() writes element types and shapes into value_info. "
                     "Is a size in the shape fixed that is open there, as N?"
@@ -118,12 +128,16 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
     ]
     for what, expected_names, got in (
         ("opset", opsets[0][""], opsets[1].get("")),
-        ("IR version", original.ir_version, part.ir_version),
+        (Message("IR version"), original.ir_version, part.ir_version),
     ):
         if expected_names != got:
-            msg = (
-                f"{question.where}: the part says {what} {got}; "
-                f"the model it is cut from says {expected_names}."
+            msg = Message(
+                "{question.where}: the part says {subject} {got}; "
+                "the model it is cut from says {expected_names}.",
+                question=question,
+                subject=what,
+                got=got,
+                expected_names=expected_names,
             )
             look_at = "helper.make_model accepts opset_imports and ir_version; left out, they are the newest."
             raise Wrong(msg, look_at, evidence=judging.evidence(part))

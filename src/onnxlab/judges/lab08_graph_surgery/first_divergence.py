@@ -9,6 +9,7 @@ from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab08_graph_surgery.first_divergence import KINDS, draw_pairs
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates
 
@@ -29,21 +30,27 @@ def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
         look_at = "Make every value an output of both models, and compare them from the first node on."
         agree = "By how much do the values differ, in every single element? Where both are nan, they agree."
         if got is not None and got not in names:
-            msg = f"{where}: the answer is not the name of a value that a node of model_a makes."
+            msg = Message(
+                "{where}: the answer is not the name of a value that a node of model_a makes.", where=where
+            )
         elif name is None:
-            msg = f"{where}: no value differs by more than {_TOLERANCE}, and one was named."
+            msg = Message(
+                "{where}: no value differs by more than {tolerance}, and one was named.",
+                where=where,
+                tolerance=_TOLERANCE,
+            )
             look_at = agree
         elif got is None:
-            msg = f"{where}: a value differs, and None was returned."
+            msg = Message("{where}: a value differs, and None was returned.", where=where)
             look_at = (
                 "Does your comparison see every element, and how far is too far? 0.001, whatever the size."
             )
         elif names.index(str(got)) < names.index(name):
-            msg = f"{where}: at the value named the numbers still agree."
+            msg = Message("{where}: at the value named the numbers still agree.", where=where)
             look_at = agree
         else:
-            msg = f"{where}: a value before the one named differs already."
-        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else "None"
+            msg = Message("{where}: a value before the one named differs already.", where=where)
+        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else Message("None")
         reply = _node_of(got, names) if isinstance(got, str) else repr(got)
         both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
         with pair.as_case():
@@ -59,13 +66,22 @@ def _first_divergence(values_a: dict[str, Array], values_b: dict[str, Array]) ->
             place = tuple(map(int, places[0]))
             return (
                 name,
-                f"{a[place]:.8g} and {b[place]:.8g} at {list(place)}, {len(places)} of {a.size} elements",
+                Message(
+                    "{a:.8g} and {b:.8g} at {place}, {count} of {size} elements",
+                    a=a[place],
+                    b=b[place],
+                    place=list(place),
+                    count=len(places),
+                    size=a.size,
+                ),
             )
     return None
 
 
 def _node_of(name: str, names: list[str]) -> str:
-    return f"{name}, made by node {names.index(name)}" if name in names else repr(name)
+    if name not in names:
+        return repr(name)
+    return Message("{name}, made by node {number}", name=name, number=names.index(name))
 
 
 JUDGES = Judges(

@@ -11,6 +11,7 @@ from onnxlab.kit import judging
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab08_graph_surgery.fold_batchnorm import ASKS, CHANNELS, FOLDABLE, FoldQuestion
+from onnxlab.message import Message
 from onnxlab.model.graph import op_types, reads
 
 
@@ -33,14 +34,18 @@ def _require_folds(folded: onnx.ModelProto, case: FoldQuestion, random: np.rando
     there, left, right = (
         Counter(_norms(model)) for model in (case.model, folded, fold_batchnorm(*case.copies()))
     )
-    expected = f"{right.total()} left"
-    difference = Difference(f"{there.total()} BatchNormalization", expected, f"{left.total()} left")
+    expected = Message("{total} left", total=right.total())
+    difference = Difference(
+        Message("{total} BatchNormalization", total=there.total()),
+        expected,
+        Message("{total} left", total=left.total()),
+    )
     if left - right:
-        msg = f"{case.where}: one that can be folded is still there."
+        msg = Message("{case.where}: one that can be folded is still there.", case=case)
         graph = judging.evidence(folded, None, "BatchNormalization")
         raise Wrong(msg, FOLDABLE, difference=difference, evidence=graph)
     if right - left or op_types(folded).count("Conv") != op_types(case.model).count("Conv"):
-        msg = f"{case.where}: a node is gone that had to stay."
+        msg = Message("{case.where}: a node is gone that had to stay.", case=case)
         raise Wrong(msg, case.look_at, difference=difference, evidence=judging.evidence(folded))
 
 

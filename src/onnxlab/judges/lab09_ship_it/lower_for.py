@@ -9,6 +9,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab09_ship_it.lower_for import ASKS, FUNCTION, Lowering
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 
@@ -19,13 +20,23 @@ def _require_structure(model: onnx.ModelProto, question: Lowering) -> None:
     """Require a valid model within the limits, with the same inputs and outputs."""
     main = onnx.ModelProto(opset_import=model.opset_import)
     for what, limit, got in (
-        ("IR version", question.newest_ir, model.ir_version),
+        (Message("IR version"), question.newest_ir, model.ir_version),
         ("opset", question.newest_opset, max(opsets(main), default=None)),
         ("opset of a function", question.newest_opset, max(opsets(model), default=None)),
     ):
         if got is None or got > limit:
-            difference = Difference(f"a runtime that knows {what} {limit}", f"at most {limit}", str(got))
-            msg = f"{question.where}: the {what} of the result is {got}, and {limit} is the newest allowed."
+            difference = Difference(
+                Message("a runtime that knows {subject} {limit}", subject=what, limit=limit),
+                Message("at most {limit}", limit=limit),
+                str(got),
+            )
+            msg = Message(
+                "{question.where}: the {subject} of the result is {got}, and {limit} is the newest allowed.",
+                question=question,
+                subject=what,
+                got=got,
+                limit=limit,
+            )
             advice = {
                 "IR version": "The converter never lowers the IR version: that number is yours to set.",
                 "opset of a function": FUNCTION,
@@ -37,8 +48,15 @@ def _require_structure(model: onnx.ModelProto, question: Lowering) -> None:
                 evidence=evidence(model),
             )
     if model.functions and model.ir_version < _FIRST_WITH_FUNCTIONS:
-        msg = f"{question.where}: the result says IR version {model.ir_version} and has functions."
-        look_at = f"IR version {_FIRST_WITH_FUNCTIONS} brought functions; `onnx.inliner` does without."
+        msg = Message(
+            "{question.where}: the result says IR version {model.ir_version} and has functions.",
+            question=question,
+            model=model,
+        )
+        look_at = Message(
+            "IR version {first_with_functions} brought functions; `onnx.inliner` does without.",
+            first_with_functions=_FIRST_WITH_FUNCTIONS,
+        )
         raise Wrong(msg, look_at, evidence=evidence(model))
     require_same_interface(model, question.model, question.where)
     require_well_formed(model, question.where, question.look_at)
@@ -60,11 +78,15 @@ def _judge_refused(work: Work, random: np.random.Generator) -> None:
                 _require_numbers(lowered, question, random)
                 continue
             difference = Difference(
-                f"opset {max(opsets(question.model))}, for a runtime up to {question.newest_opset}",
-                "ValueError, or a model with the same numbers",
+                Message(
+                    "opset {ax_opsets_question_model}, for a runtime up to {question.newest_opset}",
+                    ax_opsets_question_model=max(opsets(question.model)),
+                    question=question,
+                ),
+                Message("ValueError, or a model with the same numbers"),
                 got[:80],
             )
-            msg = f"{question.where}: this has to end with a ValueError."
+            msg = Message("{question.where}: this has to end with a ValueError.", question=question)
             raise Wrong(msg, question.look_at, difference=difference)
 
 

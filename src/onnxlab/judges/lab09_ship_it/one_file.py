@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import onnx
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import Message as Proto  # type: ignore[import-untyped]  # it has no types
 
 from onnxlab.kit.exercise import Judges
 from onnxlab.kit.judging import evidence, opsets, require_same_interface, require_well_formed
@@ -13,6 +13,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewriting, Rewritten, require_as_before
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab09_ship_it.one_file import Upload, draw_uploads
+from onnxlab.message import Message
 from onnxlab.model.load import strip_origins
 
 
@@ -28,11 +29,17 @@ def _require_numbers(model: onnx.ModelProto, upload: Upload, random: np.random.G
     require_as_before(model, upload, [*inputs, *(-x for x in inputs)])  # x and -x take both branches
     (opset,) = opsets(upload.model)
     for what, expected_value, got in (
-        ("IR version", upload.model.ir_version, model.ir_version),
+        (Message("IR version"), upload.model.ir_version, model.ir_version),
         ("opset", opset, next(iter(opsets(model) - {opset}), opset)),
     ):
         if expected_value != got:
-            msg = f"{upload.where}: the {what} was {expected_value}, and is {got} now."
+            msg = Message(
+                "{upload.where}: the {subject} was {expected_value}, and is {got} now.",
+                upload=upload,
+                subject=what,
+                expected_value=expected_value,
+                got=got,
+            )
             raise Wrong(msg, "No other version was asked for.", evidence=evidence(model))
 
 
@@ -42,9 +49,9 @@ def _require_no_notes(model: onnx.ModelProto, upload: Upload, random: np.random.
     left = [(place, note) for place, note in _notes(model) if note]
     if left:
         place, note = left[0]
-        msg = f"{upload.where}: {len(left)} notes of the author are left."
+        msg = Message("{upload.where}: {count} notes of the author are left.", upload=upload, count=len(left))
         look_at = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
-        difference = Difference(place, "no note", note[:120])
+        difference = Difference(place, Message("no note"), note[:120])
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
 
@@ -52,15 +59,17 @@ def _require_metadata(model: onnx.ModelProto, upload: Upload, random: np.random.
     """Require exactly the metadata that was asked for."""
     got = sorted((entry.key, entry.value) for entry in model.metadata_props)
     if got != sorted(upload.notes.items()):
-        difference = Difference("model.metadata_props", str(upload.notes), str(got)[:160])
-        msg = f"{upload.where}: the file does not say what it was to be stamped with."
+        difference = Difference(Message("model.metadata_props"), str(upload.notes), str(got)[:160])
+        msg = Message("{upload.where}: the file does not say what it was to be stamped with.", upload=upload)
         look_at = "What came last: the stamp, or the clearing? `onnx.helper.set_model_props` stamps."
         values = dict(got)
         if len(values) < len(got) or set(values) > set(upload.notes):
             look_at = "Which of these entries was not asked for, or is there twice?"
         elif changed := [key for key, value in upload.notes.items() if values.get(key, value) != value]:
             key = changed[0]
-            difference = Difference(f"the entry {key!r}", repr(upload.notes[key]), repr(values[key])[:160])
+            difference = Difference(
+                Message("the entry {key!r}", key=key), repr(upload.notes[key]), repr(values[key])[:160]
+            )
             look_at = "Is each value written as it was given, character by character?"
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))
 
@@ -69,8 +78,8 @@ def _judge_refused(work: Work, random: np.random.Generator) -> None:
     """Require a ValueError for an upload that must not become a file."""
     for _, upload, got in _REWRITING.not_refused(work):
         with upload.as_case():
-            difference = Difference(", ".join(sorted(upload.files)), "ValueError", got[:80])
-            msg = f"{upload.where}: this has to end with a ValueError."
+            difference = Difference(", ".join(sorted(upload.files)), Message("ValueError"), got[:80])
+            msg = Message("{upload.where}: this has to end with a ValueError.", upload=upload)
             raise Wrong(msg, upload.look_at, difference=difference)
 
 
@@ -81,7 +90,7 @@ def _without_stamp(model: onnx.ModelProto) -> onnx.ModelProto:
     return rest
 
 
-def _notes(message: Message, place: str = "model") -> Iterator[tuple[str, str]]:
+def _notes(message: Proto, place: str = "model") -> Iterator[tuple[str, str]]:
     """Yield the path and the text of every note."""
     for field, content in message.ListFields():
         where = f"{place}.{field.name}"

@@ -14,6 +14,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab09_ship_it.to_opset_12 import ASKS, CHANNELS, SoftmaxQuestion
+from onnxlab.message import Message
 
 
 def _require_structure(lowered: onnx.ModelProto, question: SoftmaxQuestion) -> None:
@@ -22,7 +23,7 @@ def _require_structure(lowered: onnx.ModelProto, question: SoftmaxQuestion) -> N
     if 12 not in opsets(lowered):
         require_opset(lowered, 12, "What does `lowered.opset_import` say?")
     if opsets(lowered) != {12}:
-        msg = f"{question.where}: a function of the result asks for another opset."
+        msg = Message("{question.where}: a function of the result asks for another opset.", question=question)
         raise Wrong(msg, "The runtime has to know that one, too.", evidence=evidence(lowered))
     require_well_formed(lowered, question.where)
 

@@ -14,6 +14,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab10_quantise.equalise import ASKS, CHANNELS, HOMOGENEOUS, ConvsQuestion
+from onnxlab.message import Message
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
 
@@ -34,8 +35,16 @@ def _require_float(equal: onnx.ModelProto, question: ConvsQuestion, random: np.r
     changed = _changed_node(question.model, equal)
     if changed is not None:
         node, what = changed
-        difference = Difference(f"{node.op_type} that makes {node.output[0]}", "as it was", f"other {what}")
-        msg = f"{question.where}: {node.op_type} is not what it was, and belongs to no pair."
+        difference = Difference(
+            Message("{node.op_type} that makes {output}", node=node, output=node.output[0]),
+            Message("as it was"),
+            Message("other {subject}", subject=what),
+        )
+        msg = Message(
+            "{question.where}: {node.op_type} is not what it was, and belongs to no pair.",
+            question=question,
+            node=node,
+        )
         raise Wrong(
             msg, question.look_at, difference=difference, evidence=evidence(equal, None, node.op_type)
         )
@@ -99,20 +108,31 @@ def _require_int8(equal: onnx.ModelProto, question: ConvsQuestion, random: np.ra
     try:
         outputs = run_in_int8(equal, [{question.name: calibration}], {question.name: x})
     except Exception as error:  # the runtime and its tool raise many kinds
-        msg = f"{question.where}: the result cannot be quantised: {short_reason(error)}"
+        msg = Message(
+            "{case.where}: the result cannot be quantised: {why}", case=question, why=short_reason(error)
+        )
         raise Wrong(msg, question.look_at, evidence=evidence(equal)) from None
     for expected, got in zip(right_outputs, outputs, strict=True):
         if got.shape != expected.shape:
-            msg = f"{question.where}: the result's output has another shape."
+            msg = Message("{question.where}: the result's output has another shape.", question=question)
             raise Wrong(msg, question.look_at, evidence=evidence(equal))
         lost = relative_error(expected, got)
         if not lost <= _ALLOWED:
             worst = tuple(map(int, np.unravel_index(np.abs(expected - got).argmax(), expected.shape)))
-            place = f"quantised, for x of shape {list(x.shape)}; output at {list(worst)}"
+            place = Message.compose(
+                "; ",
+                [
+                    Message("quantised, for x of shape {shape}", shape=list(x.shape)),
+                    Message("output at {place}", place=list(worst)),
+                ],
+            )
             difference = Difference(place, f"{expected[worst]:.4g}", f"{got[worst]:.4g}")
-            msg = (
-                f"{question.where}: in 8 bits the outputs are off by {lost:.0%}; "
-                f"at most {_ALLOWED:.0%} is allowed."
+            msg = Message(
+                "{question.where}: in 8 bits the outputs are off by {lost:.0%}; "
+                "at most {allowed:.0%} is allowed.",
+                question=question,
+                lost=lost,
+                allowed=_ALLOWED,
             )
             raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(equal))
 

@@ -18,6 +18,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten
 from onnxlab.labs.lab10_quantise.halve import ASKS, HalfQuestion
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.divergence import intermediates
@@ -37,16 +38,25 @@ def _require_structure(half: onnx.ModelProto, question: HalfQuestion) -> None:
     )
     if new := after - before or half.functions:
         kinds = ", ".join(new) if isinstance(new, Counter) else "a function"
-        msg = f"{question.where}: the result has nodes that were not there before: {kinds}."
+        msg = Message(
+            "{question.where}: the result has nodes that were not there before: {kinds}.",
+            question=question,
+            kinds=kinds,
+        )
         raise Wrong(msg, "A Cast is all that has to be added.", evidence=evidence(half, None, *after))
     names = [node.name for node in half.graph.node]
     lost = [node for node in question.model.graph.node if names.count(node.name) != 1]
     if lost:
-        msg = f"{question.where}: not one node has the name {lost[0].name}, which a {lost[0].op_type} had."
+        msg = Message(
+            "{question.where}: not one node has the name {name}, which a {op_type} had.",
+            question=question,
+            name=lost[0].name,
+            op_type=lost[0].op_type,
+        )
         raise Wrong(msg, "The nodes keep their names.", evidence=evidence(half, None, lost[0].op_type))
     types = {value.type.tensor_type.elem_type for value in (*half.graph.input, *half.graph.output)}
     if types != {_FLOAT}:
-        msg = f"{question.where}: an input or output is not float32 any more."
+        msg = Message("{question.where}: an input or output is not float32 any more.", question=question)
         raise Wrong(msg, "Callers pass and expect float32: cast inside.", evidence=evidence(half))
 
 
@@ -62,20 +72,32 @@ def _require_near(half: onnx.ModelProto, question: HalfQuestion, x: Array) -> No
         with np.errstate(all="ignore"):  # overflows show in the numbers
             outputs = ReferenceEvaluator(half).run(None, {question.name: x})
     except Exception as error:  # it raises many kinds
-        msg = f"{question.where}: onnx.reference does not run the result: {short_reason(error)}"
+        msg = Message(
+            "{question.where}: onnx.reference does not run the result: {reason}",
+            question=question,
+            reason=short_reason(error),
+        )
         raise Wrong(msg, question.look_at, evidence=evidence(half)) from None
-    shown_input = f"x = {shown_whole(x)}" if shown_whole(x) else f"x of shape {list(x.shape)}"
+    shown_input = (
+        f"x = {shown_whole(x)}" if shown_whole(x) else Message("x of shape {shape}", shape=list(x.shape))
+    )
     for value, right, output in zip(question.model.graph.output, right_outputs, outputs, strict=True):
         got = np.asarray(output)
         if got.shape != right.shape:
-            difference = Difference(shown_input, f"shape {list(right.shape)}", f"shape {list(got.shape)}")
+            difference = Difference(
+                shown_input,
+                Message("shape {shape}", shape=list(right.shape)),
+                Message("shape {shape}", shape=list(got.shape)),
+            )
         else:
             place = first_mismatch(right, got, _TOLERANCE)
             if place is None:
                 continue
-            where = f"{shown_input}; output {value.name} at {list(place)}"
+            where = Message(
+                "{case}; output {value.name} at {place}", case=shown_input, value=value, place=list(place)
+            )
             difference = Difference(where, f"{right[place]:.4g}", f"{got[place]:.4g}")
-        msg = f"{question.where}: computed in float16, the outputs are wrong."
+        msg = Message("{question.where}: computed in float16, the outputs are wrong.", question=question)
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(half))
 
 
@@ -88,16 +110,28 @@ def _require_halved(half: onnx.ModelProto, question: HalfQuestion, random: np.ra
         if node.op_type == "Cast" or computed == {_FLOAT if node.name in broken else _FLOAT16}:
             continue
         if node.name in broken:
-            difference = Difference(f"{node.op_type} {node.name}", "float32", "another type")
-            msg = f"{question.where}: {node.op_type} breaks in float16, and does not compute in float32."
+            difference = Difference(
+                f"{node.op_type} {node.name}", Message("float32"), Message("another type")
+            )
+            msg = Message(
+                "{question.where}: {node.op_type} breaks in float16, and does not compute in float32.",
+                question=question,
+                node=node,
+            )
             shown = evidence(half, None, node.op_type)
             raise Wrong(msg, question.look_at, difference=difference, evidence=shown)
         needless[node.op_type] += 1
     if needless:
         counts = ", ".join(f"{count} x {name}" for name, count in needless.items())
         kept = ", ".join(node.op_type for node in question.model.graph.node if node.name in broken)
-        difference = Difference("nodes that compute in float32", kept or "no node", f"{counts} more")
-        msg = f"{question.where}: {counts} could compute in float16."
+        difference = Difference(
+            Message("nodes that compute in float32"),
+            kept or Message("no node"),
+            Message("{counts} more", counts=counts),
+        )
+        msg = Message(
+            "{question.where}: {counts} could compute in float16.", question=question, counts=counts
+        )
         look_at = "Which of its inputs and outputs does float16 not hold?"
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(half, None, *needless))
 

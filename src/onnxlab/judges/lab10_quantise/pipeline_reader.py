@@ -12,6 +12,7 @@ from onnxlab.labs.lab10_quantise.pipeline_reader import (
     draw_picture,
     draw_questions,
 )
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -54,7 +55,11 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
             try:
                 (got,) = run_in_int8(question.model, calibration, {question.name: x})
             except Exception as error:  # the runtime and its tool raise many kinds
-                msg = f"{question.where}: quantize_static fails with these batches: {short_reason(error)}"
+                msg = Message(
+                    "{question.where}: quantize_static fails with these batches: {reason}",
+                    question=question,
+                    reason=short_reason(error),
+                )
                 raise Wrong(msg, question.look_at) from None
             lost = relative_error(expected, got)
             if not (lost <= _ALLOWED or lost <= _MORE * _lost_at_best(question, x, expected)):
@@ -67,10 +72,15 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                     ),
                 )
                 ranges = ["; ".join(f"{low:.3g} to {high:.3g}" for low, _, high in c) for c in (right, held)]
-                difference = Difference("each colour of the day's pictures, and of your batches", *ranges)
-                msg = (
-                    f"{question.where}: calibrated with your batches, the int8 network's outputs are off by "
-                    f"{lost:.0%}; at most {_ALLOWED:.0%} is allowed."
+                difference = Difference(
+                    Message("each colour of the day's pictures, and of your batches"), *ranges
+                )
+                msg = Message(
+                    "{question.where}: calibrated with your batches, the int8 network's outputs are off by "
+                    "{lost:.0%}; at most {allowed:.0%} is allowed.",
+                    question=question,
+                    lost=lost,
+                    allowed=_ALLOWED,
                 )
                 look_at = question.look_at
                 if np.allclose(held[::-1], right, rtol=1e-3) and not np.allclose(held, right, rtol=1e-3):
@@ -97,18 +107,20 @@ def _batches(work: Work, number: int, question: PipelineQuestion) -> list[Array]
     """Return a reader's batches, and require that the network accepts them."""
     written = work.json(f"names_{number}")
     if not (isinstance(written, list) and len(written) == 2 and isinstance(written[1], int)):
-        raise Wrong(f"{question.where}: the batches cannot be read.")
+        raise Wrong("{question.where}: the batches cannot be read.", question=question)
     names, count = written
     if names != [question.name]:
-        difference = Difference("names in the batches", question.name, str(names)[:80])
-        msg = f"{question.where}: the batches are not named as the network's input."
+        difference = Difference(Message("names in the batches"), question.name, str(names)[:80])
+        msg = Message(
+            "{question.where}: the batches are not named as the network's input.", question=question
+        )
         raise Wrong(msg, "What is `network.graph.input[0].name`?", difference=difference)
     batches = [work.array(f"batches_{number}_{part}") for part in range(min(count, MOST_BATCHES))]
     for batch in batches:
         if batch.dtype != np.float32 or batch.ndim != 4 or batch.shape[1] != 3 or not batch.size:
             layout = "float32[n, 3, h, w]"
-            difference = Difference("a batch", layout, f"{batch.dtype}{list(batch.shape)}")
-            msg = f"{question.where}: the network does not accept such a batch."
+            difference = Difference(Message("a batch"), layout, f"{batch.dtype}{list(batch.shape)}")
+            msg = Message("{question.where}: the network does not accept such a batch.", question=question)
             raise Wrong(msg, "What does the pipeline give? Compare type and shape.", difference=difference)
     return batches
 

@@ -12,6 +12,7 @@ from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab11_cache.append_to_cache import ASKS, CacheQuestion
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import walk
 from onnxlab.runtime.session import open_session
@@ -49,7 +50,7 @@ def _require_structure(model: onnx.ModelProto, question: CacheQuestion) -> None:
     more = {name: after[name] - before[name] for name in _COMPUTING if after[name] > before[name]}
     if more or model.functions:
         counts = ", ".join(f"{count} x {name}" for name, count in more.items()) or "a function"
-        msg = f"{where}: the result computes more than before: {counts}."
+        msg = Message("{where}: the result computes more than before: {counts}.", where=where, counts=counts)
         look_at = "The layers stay as they are: what is cached is not computed again."
         raise Wrong(msg, look_at, evidence=evidence(model, None, *more))
 
@@ -70,7 +71,10 @@ def _require_readings(model: onnx.ModelProto, question: CacheQuestion, texts: li
     if lost := _attributes(question.model) - _attributes(model):
         names = " and ".join(sorted({name for name, _ in lost}))
         advice = dict.fromkeys(
-            advice, f"An Attention has lost its {names}, or has another: compare the attributes."
+            advice,
+            Message(
+                "An Attention has lost its {names}, or has another: compare the attributes.", names=names
+            ),
         )
     for reading in texts:
         name = f"{question.where!r}: {reading.where}"

@@ -26,6 +26,7 @@ from onnxlab.labs.lab11_cache.cached_decoder import (
 )
 from onnxlab.labs.lab11_cache.decoder import Decoder
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -38,7 +39,10 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     decoders = draw_decoders(questions)
     for number, reading in enumerate(readings(questions)):
         decoder = decoders[number % 2]
-        expected, where = _expected_outputs(decoder, reading), f"In PyTorch, {reading.where}"
+        expected, where = (
+            _expected_outputs(decoder, reading),
+            Message("In PyTorch, {reading.where}", reading=reading),
+        )
         outputs = {name: _pieces(work.array(f"torch_{number}_{name}"), reading, name) for name in OUTPUTS}
         for i, (begin, end) in enumerate(reading.pieces()):
             pasts = {past: expected[present][:, :, :begin] for past, present in _CACHES.items()}
@@ -52,7 +56,13 @@ def _pieces(array: Array, reading: Reading, name: str) -> list[Array]:
     """Return the outputs of one name for each piece of a text, from all of them in one array."""
     axis, sizes = (2, [end for _, end in reading.pieces()]) if name in PRESENTS else (1, [*reading.sizes])
     if array.ndim <= axis or array.shape[axis] != sum(sizes):
-        msg = f"The array {name} is {list(array.shape)}; {sum(sizes)} were expected in axis {axis}."
+        msg = Message(
+            "The array {name} is {shape}; {count} were expected in axis {axis}.",
+            name=name,
+            shape=list(array.shape),
+            count=sum(sizes),
+            axis=axis,
+        )
         raise Wrong(msg, ADVICE["cache"])
     return np.split(array, np.cumsum(sizes)[:-1], axis)
 
@@ -80,10 +90,10 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
     """Require the right numbers for every length of cache and text."""
     _, new, past = EXAMPLES[exporter]
     example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
-    frozen = f"The example had {example}. Which constant of the graph has that size?"
+    frozen = Message("The example had {example}. Which constant of the graph has that size?", example=example)
     advice = {**ADVICE, **dict.fromkeys(("alone", "first", "one", "several", "stop"), frozen)}
     _, decoder = draw_decoders(work.questions())
-    where = f"The {exporter} export"
+    where = Message("The {exporter} export", exporter=exporter)
     with _model(work, exporter) as model:
         session = open_session(model)
         for reading in readings(random):

@@ -16,6 +16,7 @@ from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step
 from onnxlab.labs.lab11_cache.export_step import draw_steps, step_name
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import value
 from onnxlab.runtime.session import open_session
@@ -95,7 +96,12 @@ def judge_axes(work: Work, random: np.random.Generator) -> None:
                 require_shape(model, name, shape)
                 expected, got = "int64" if name == "ids" else "float32", value(model, name).dtype
                 if got != expected:
-                    msg = f"The input {name} accepts {got}; the runner passes {expected}."
+                    msg = Message(
+                        "The input {name} accepts {got}; the runner passes {expected}.",
+                        name=name,
+                        got=got,
+                        expected=expected,
+                    )
                     raise Wrong(msg, "The type is that of the example.", evidence=evidence(model))
 
 

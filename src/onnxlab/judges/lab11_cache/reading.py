@@ -9,6 +9,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnxlab.kit.judging import UNLIKE, evidence, first_mismatch
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import dims
 from onnxlab.runtime.refusals import short_reason
@@ -21,18 +22,32 @@ def require_shape(model: onnx.ModelProto, name: str, axes: Sequence[int | None])
     shown_shape = f"[{', '.join(map(str, shape))}]"
     shown = evidence(model)
     if len(shape) != len(axes):
-        msg = f"{name} has the shape {shown_shape}; {len(axes)} axes were expected."
+        msg = Message(
+            "{name} has the shape {shown_shape}; {count} axes were expected.",
+            name=name,
+            shown_shape=shown_shape,
+            count=len(axes),
+        )
         raise Wrong(msg, "Compare with the runner's arrays.", evidence=shown)
     for axis, (size, label) in enumerate(zip(axes, shape, strict=True)):
         if size is None and isinstance(label, int):
-            msg = (
-                f"Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner passes other sizes."
+            msg = Message(
+                "Axis {axis} of {name} is fixed: its shape is {shown_shape}. The runner passes other sizes.",
+                axis=axis,
+                name=name,
+                shown_shape=shown_shape,
             )
             raise Wrong(msg, "Look at the argument that names the dynamic axes.", evidence=shown)
         if size is not None and label != size:
-            difference = Difference(f"axis {axis} of {name}", str(size), str(label))
-            msg = (
-                f"Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache."
+            difference = Difference(
+                Message("axis {axis} of {name}", axis=axis, name=name), str(size), str(label)
+            )
+            msg = Message(
+                "Axis {axis} of {name} is {label!r}; the runner needs {size} there, to make an empty cache.",
+                axis=axis,
+                name=name,
+                label=label,
+                size=size,
             )
             look_at = "Only what changes from run to run has to be dynamic."
             raise Wrong(msg, look_at, difference=difference, evidence=shown)
@@ -72,8 +87,10 @@ def require_read(
             arrays = session.run(outputs, {ids: reading.ids[:, begin:end], **cache})
             got = dict(zip(outputs, map(np.asarray, arrays), strict=True))  # a sequence may be no array
         except Exception as error:  # the runtime raises many kinds
-            difference = Difference(reading.describe(begin, end), "logits and a cache", "an error")
-            msg = f"{where}: ONNX Runtime stops: {short_reason(error)}"
+            difference = Difference(
+                reading.describe(begin, end), Message("logits and a cache"), Message("an error")
+            )
+            msg = Message("{where}: ONNX Runtime stops: {reason}", where=where, reason=short_reason(error))
             raise Wrong(msg, advice["stop"], difference=difference, evidence=evidence(model)) from None
         try:
             require_piece(got, reading, (begin, end), expected, caches, advice, where=where)
@@ -104,7 +121,7 @@ def require_piece(
         case, actual = reading.describe(begin, end), got[name]
         if actual.dtype != expected_piece.dtype or actual.shape != expected_piece.shape:
             descriptions = [f"{array.dtype}{list(array.shape)}" for array in (expected_piece, actual)]
-            msg = f"{where}: {name} has another shape or type than it should."
+            msg = Message("{where}: {name} has another shape or type than it should.", where=where, name=name)
             if actual.dtype != expected_piece.dtype:
                 look_at = UNLIKE["type"][1]
             elif actual.ndim == expected_piece.ndim:  # with other axes, it is another output
@@ -113,6 +130,14 @@ def require_piece(
         place = first_mismatch(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"
-            msg = f"{where}: {name} {'holds' if is_cache else 'has'} other numbers than without a cache."
-            difference = Difference(f"{case}; element {list(place)} of output {name}", *numbers)
+            msg = Message(
+                "{where}: {name} {ending} other numbers than without a cache.",
+                where=where,
+                name=name,
+                ending="holds" if is_cache else "has",
+            )
+            difference = Difference(
+                Message("{case}; element {place} of output {name}", case=case, place=list(place), name=name),
+                *numbers,
+            )
             raise Wrong(msg, look_at, difference=difference)

@@ -32,6 +32,7 @@ from onnxlab.labs.lab12_detection.best_candidates import (
     exported_ks,
     fewer,
 )
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -55,7 +56,7 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
         with trying(f"k = {k} and {len(scores)} candidates", k=k, boxes=boxes, scores=scores):
             outputs = [work.array(f"torch_{number}_{name}") for name in OUTPUTS]
             look_at = "Which candidates have the highest scores, and which box belongs to each?"
-            _require_best(k, boxes.numpy(), scores.numpy(), outputs, "In PyTorch, ", look_at)
+            _require_best(k, boxes.numpy(), scores.numpy(), outputs, Message("In PyTorch, "), look_at)
 
 
 def _require_best(
@@ -68,18 +69,26 @@ def _require_best(
     for name, got, shape in zip(OUTPUTS, outputs, shapes, strict=True):
         if got.shape != shape or got.dtype != np.float32:
             difference = Difference(
-                f"{case}; {name}", f"float32{list(shape)}", f"{got.dtype}{list(got.shape)}"
+                f"{case}; {name}",
+                Message("float32{shape}", shape=list(shape)),
+                f"{got.dtype}{list(got.shape)}",
             )
-            msg = f"{where}{name} has another shape or type than it should."
+            msg = Message("{where}{name} has another shape or type than it should.", where=where, name=name)
             raise Wrong(
-                msg, f"How many candidates are there to be returned? {look_at}", difference=difference
+                msg,
+                "How many candidates are there to be returned? {value}",
+                difference=difference,
+                value=look_at,
             )
     got_boxes, got_scores = outputs
     wrong_rows = np.flatnonzero(got_scores != expected_scores)
     if len(wrong_rows):
         row = int(wrong_rows[0])
-        difference = Difference(f"{case}; score {row}", *number_texts(expected_scores[row], got_scores[row]))
-        msg = f"{where}best_scores are not the highest scores, or not in order."
+        difference = Difference(
+            Message("{case}; score {row}", case=case, row=row),
+            *number_texts(expected_scores[row], got_scores[row]),
+        )
+        msg = Message("{where}best_scores are not the highest scores, or not in order.", where=where)
         raise Wrong(msg, look_at, difference=difference)
     eligible = scores >= expected_scores.min(initial=np.inf)
     left = Counter(map(_pair, boxes[eligible], scores[eligible]))
@@ -91,9 +100,13 @@ def _require_best(
                 np.array2string(box, precision=8, floatmode="maxprec") for box in (own[0], got_boxes[row])
             ]
             expected = f"{texts[0]}{f', or one of {len(own) - 1} more' if len(own) > 1 else ''}"
-            msg = f"{where}a box does not belong to its score, or is returned twice."
+            msg = Message("{where}a box does not belong to its score, or is returned twice.", where=where)
             number = f"{expected_scores[row]:.6g}"
-            difference = Difference(f"{case}; box {row}, whose score is {number}", expected, texts[1])
+            difference = Difference(
+                Message("{case}; box {row}, whose score is {number}", case=case, row=row, number=number),
+                expected,
+                texts[1],
+            )
             raise Wrong(msg, look_at, difference=difference)
 
 
@@ -114,18 +127,20 @@ def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> 
 
 def judge_enough(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Require the right outputs for k candidates or more."""
-    look_at = (
+    look_at = Message(
         "Are k rows left, the best first, with the boxes that belong to them? "
-        f"The example had {EXAMPLE} candidates: what Python decided then is decided for good."
+        "The example had {example} candidates: what Python decided then is decided for good.",
+        example=EXAMPLE,
     )
     _require_cases(exporter, work, random, enough, look_at)
 
 
 def judge_fewer(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Require the right outputs for fewer than k candidates."""
-    look_at = (
-        f"Which number does the graph use for k? The example had {EXAMPLE} candidates: "
-        "what Python decided then is decided for good."
+    look_at = Message(
+        "Which number does the graph use for k? The example had {example} candidates: "
+        "what Python decided then is decided for good.",
+        example=EXAMPLE,
     )
     _require_cases(exporter, work, random, fewer, look_at)
 
@@ -155,13 +170,17 @@ def _require_cases(
                         outputs = list(map(np.asarray, session.run(None, feeds)))
                     except Exception as error:  # the runtime raises many kinds
                         difference = Difference(
-                            f"k = {k} and {count} candidates", "boxes and scores", "an error"
+                            Message("k = {k} and {count} candidates", k=k, count=count),
+                            Message("boxes and scores"),
+                            Message("an error"),
                         )
-                        msg = f"ONNX Runtime stops: {short_reason(error)}"
+                        msg = Message("ONNX Runtime stops: {reason}", reason=short_reason(error))
                         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model)) from None
                     try:
                         if len(outputs) != len(OUTPUTS):
-                            raise Wrong(f"The model has {len(outputs)} outputs; two were expected.", look_at)
+                            raise Wrong(
+                                "The model has {n} outputs; two were expected.", look_at, n=len(outputs)
+                            )
                         _require_best(k, boxes, scores, outputs, "", look_at)
                     except Wrong as wrong:
                         wrong.evidence = evidence(model)

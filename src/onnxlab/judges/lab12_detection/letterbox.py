@@ -19,6 +19,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.letterbox import ASKS, LetterboxQuestion
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -177,7 +178,12 @@ def _require_sizes(
         compare = partial(require_same_numbers, model, session=open_session(model))
         for height, width in sizes(question.side, random):
             picture = (random.random((3, height, width)) * 3 - 1).astype(np.float32)
-            where = f"{question.where}, a picture of height {height} and width {width}"
+            where = Message(
+                "{question.where}, a picture of height {height} and width {width}",
+                question=question,
+                height=height,
+                width=width,
+            )
             with trying(where.lower(), network=question.model, picture=picture):
                 _require_boxes(compare, question, picture, where, look_at)
 
@@ -192,11 +198,11 @@ def _require_boxes(
         compare(feeds, [_right_boxes(question, picture)], where, look_at)
     except Wrong as wrong:
         if "of the model it was made from" in wrong.message:
-            msg = f"{where}: the outputs are not the boxes on the picture."
+            msg = Message("{where}: the outputs are not the boxes on the picture.", where=where)
             wrong.message = msg
         elif "Reshape" in wrong.message:  # the first node of the network
-            wrong.look_at = (
-                f"Has what the network gets here the shape [1, 3, {question.side}, {question.side}]?"
+            wrong.look_at = Message(
+                "Has what the network gets here the shape [1, 3, {case.side}, {case.side}]?", case=question
             )
         for mistake, advice in _MISTAKES:
             with suppress(Wrong):

@@ -18,6 +18,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.suppress import ASKS, FINE, DetectorQuestion
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -212,31 +213,47 @@ _FEW = (
 _CROWD = "For a box that is missing, or too much, compute its overlap with the better ones of its class."
 _CLASSES = "A box is only dropped for a better one of the same class."
 _MANY = (
-    _Scene("One object, found once", 1, 1, "One box is left. What does each of your nodes make of it?"),
-    _Scene("Two objects apart, found once each", 2, 1, "Nothing overlaps here. Which thresholds count?"),
-    _Scene("One object, found four times", 1, 4, _CROWD),
-    _Scene("Six objects, found three times each", 6, 3, _CROWD),
-    _Scene("Boxes of any shape", 4, 3, _CROWD, any_shape=True),
-    _Scene("All classes at the same places", 2, 2, _CLASSES, all_classes=True),
-    _Scene("Many objects of each class", 9, 1, "How many boxes of each class may be returned?", True),
+    _Scene(
+        Message("One object, found once"), 1, 1, "One box is left. What does each of your nodes make of it?"
+    ),
+    _Scene(
+        Message("Two objects apart, found once each"), 2, 1, "Nothing overlaps here. Which thresholds count?"
+    ),
+    _Scene(Message("One object, found four times"), 1, 4, _CROWD),
+    _Scene(Message("Six objects, found three times each"), 6, 3, _CROWD),
+    _Scene(Message("Boxes of any shape"), 4, 3, _CROWD, any_shape=True),
+    _Scene(Message("All classes at the same places"), 2, 2, _CLASSES, all_classes=True),
+    _Scene(
+        Message("Many objects of each class"), 9, 1, "How many boxes of each class may be returned?", True
+    ),
 )
-_CROWDED = _Scene("1500 objects", 1500, 1, "Do all candidates count, however many there are?")
+_CROWDED = _Scene(Message("1500 objects"), 1500, 1, "Do all candidates count, however many there are?")
 # Scenes that only a detector without rounding can have: what is drawn, and where to look.
 _EXACT: tuple[tuple[str, Callable[[DetectorQuestion, np.random.Generator], Array], str], ...] = (
     (
-        "Scores at the threshold",
+        Message("Scores at the threshold"),
         _at_threshold,
         "A score counts above `least`. Are all its digits in the file?",
     ),
-    ("Overlaps at the threshold", _overlapping, "Dropped is above `iou`. Are all its digits in the file?"),
-    ("Three boxes in a row", _in_a_row, "A box that is dropped drops no other one."),
-    ("Equal scores", _equal, "Of two equal scores the first one is the better one."),
+    (
+        Message("Overlaps at the threshold"),
+        _overlapping,
+        "Dropped is above `iou`. Are all its digits in the file?",
+    ),
+    (Message("Three boxes in a row"), _in_a_row, "A box that is dropped drops no other one."),
+    (Message("Equal scores"), _equal, "Of two equal scores the first one is the better one."),
 )
 _NONE = (
     _Scene(
-        "Only candidates below the threshold", 3, 2, "Nothing is left: shapes begin with 0.", low_scores=True
+        Message("Only candidates below the threshold"),
+        3,
+        2,
+        "Nothing is left: shapes begin with 0.",
+        low_scores=True,
     ),
-    _Scene("No candidate at all", 0, 1, "n is 0. Which of your nodes does not accept an empty axis?"),
+    _Scene(
+        Message("No candidate at all"), 0, 1, "n is 0. Which of your nodes does not accept an empty axis?"
+    ),
 )
 
 
@@ -256,7 +273,7 @@ def _require_scenes(
             drawn.append((_CROWDED.where, _CROWDED.raw, _CROWDED.look_at))
         for scene, raw_of, look_at in drawn:
             raw = raw_of(question, random)
-            where = f"{question.where}. {scene}"
+            where = Message.compose(". ", [question.where, scene])
             with trying(where, **question.arguments, rows=raw):
                 _require_suppressed(compare, question, raw, where, look_at)
 
@@ -279,7 +296,7 @@ def _require_suppressed(
         compare(feeds, _suppressed(question, raw), where, look_at)
     except Wrong as wrong:
         if "of the model it was made from" in wrong.message:
-            msg = f"{where}: the outputs are not those of the boxes that are left."
+            msg = Message("{where}: the outputs are not those of the boxes that are left.", where=where)
             wrong.message = msg
         matches = []  # for all mistakes with these outputs, in every scene: one does not tell them apart
         scenes = [scene.raw(question, np.random.default_rng(0)) for scene in _MANY]
@@ -293,14 +310,15 @@ def _require_suppressed(
         if of_output and len(raw) == 1:  # one box, as it should be: only its numbers are wrong
             matches = [of_output]
         elif of_output:
-            matches = matches or [f"{wrong.look_at} {of_output}"]
+            matches = matches or [Message.compose(" ", [wrong.look_at, of_output])]
         elif "does not run" in wrong.message and "NonMaxSuppression" in wrong.message:
             matches = [_SCHEMA]
         elif "another shape" in wrong.message and wrong.look_at == look_at and len(raw) == 1:
             matches = matches or [
                 "One box is left. Does a node drop every axis of size 1, that of the boxes too?"
             ]
-        wrong.look_at = " Or: ".join(dict.fromkeys(matches)) or wrong.look_at
+        if matches:
+            wrong.look_at = Message.compose(" Or: ", dict.fromkeys(matches))
         raise
 
 

@@ -20,6 +20,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab13_clinic.examination import EXPORTERS, Examination
+from onnxlab.message import Message
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -71,9 +72,14 @@ class Verdict:
     def _judge_stage(self, work: Work, random: np.random.Generator) -> None:
         stage = work.json("stage", str)
         if stage not in STAGES:
-            raise Wrong(f"{stage[:40]!r} is not a stage.", f"The stages are {', '.join(STAGES)}.")
+            raise Wrong(
+                "{stage!r} is not a stage.",
+                "The stages are {stages}.",
+                stage=stage[:40],
+                stages=", ".join(STAGES),
+            )
         if stage != self.stage:
-            raise Wrong(f"The fault does not arise at stage {stage!r}.", self.clue)
+            raise Wrong("The fault does not arise at stage {stage!r}.", self.clue, stage=stage)
 
     def _judge_inputs(self, work: Work, random: np.random.Generator) -> None:
         example = self.examination.example(random)
@@ -82,14 +88,16 @@ class Verdict:
             tensor = torch.from_numpy(work.array(name))
             if (tensor.dtype, tensor.ndim) != (given.dtype, given.ndim):
                 got, wanted = (f"{part.dtype} with {part.ndim} axes" for part in (tensor, given))
-                msg = f"Input {name} is {got}; the file declares {wanted}."
+                msg = Message(
+                    "Input {name} is {got}; the file declares {wanted}.", name=name, got=got, wanted=wanted
+                )
                 raise Wrong(msg.replace("torch.", ""), "How was the module exported?")
             inputs.append(tensor)
         ill = self.examination.ill()
         try:
             ill(*inputs)
         except Exception as error:  # torch raises many kinds
-            msg = f"PyTorch does not accept these inputs: {short_reason(error)}"
+            msg = Message("PyTorch does not accept these inputs: {reason}", reason=short_reason(error))
             raise Wrong(msg, "The fault is one of the file only: the module runs in PyTorch.") from None
         model = self._ill_file(example)
         try:

@@ -11,6 +11,7 @@ from onnxlab.kit.judging import number_texts
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab14_speed.compare_fairly import WARM_UP, Scenario, draw_scenarios
+from onnxlab.message import Message
 
 _ALLOWED = 0.1  # share of the ratio; a fair median is off by up to 0.06, where every second call is slow
 
@@ -23,18 +24,29 @@ def judge_calls(work: Work, random: np.random.Generator) -> None:
                 expected = len(scenario.inputs) + WARM_UP
                 calls = f"{WARM_UP} + {len(scenario.inputs)} calls"
                 if len(got) != expected:
-                    difference = Difference(f"{len(scenario.inputs)} inputs", calls, f"{len(got)} calls")
-                    msg = f"{name} was called {len(got)} times; {expected} were expected."
+                    difference = Difference(
+                        Message("{count} inputs", count=len(scenario.inputs)),
+                        calls,
+                        Message("{count} calls", count=len(got)),
+                    )
+                    msg = Message(
+                        "{name} was called {count} times; {expected} were expected.",
+                        name=name,
+                        count=len(got),
+                        expected=expected,
+                    )
                     raise Wrong(
                         msg, "Three calls to warm up, and one with each input.", difference=difference
                     )
                 if Counter(got[WARM_UP:]) != Counter(scenario.inputs):
-                    difference = Difference("inputs", str(scenario.inputs), str(got[WARM_UP:]))
-                    msg = f"{name} did not get each input once after it was warm."
+                    difference = Difference(Message("inputs"), str(scenario.inputs), str(got[WARM_UP:]))
+                    msg = Message("{name} did not get each input once after it was warm.", name=name)
                     raise Wrong(msg, scenario.look_at, difference=difference)
                 if set(got[:WARM_UP]) != {scenario.inputs[0]}:
-                    difference = Difference("to warm up", f"{scenario.inputs[0]}", str(got[:WARM_UP]))
-                    msg = f"{name} was not warmed up with the first input."
+                    difference = Difference(
+                        Message("to warm up"), f"{scenario.inputs[0]}", str(got[:WARM_UP])
+                    )
+                    msg = Message("{name} was not warmed up with the first input.", name=name)
                     raise Wrong(msg, "Which input do the first three calls get?", difference=difference)
 
 
@@ -49,7 +61,9 @@ def judge_ratio(kind: str, work: Work, random: np.random.Generator) -> None:
             if not abs(got - expected) <= _ALLOWED * expected:
                 case = f"{len(scenario.inputs)} inputs; {scenario.where.lower()}"
                 difference = Difference(case, *number_texts(expected, got, 4))
-                msg = f"{scenario.where}: the result is not the ratio of the undisturbed calls."
+                msg = Message(
+                    "{case.where}: the result is not the ratio of the undisturbed calls.", case=scenario
+                )
                 raise Wrong(msg, scenario.look_at, difference=difference)
 
 
@@ -58,7 +72,9 @@ def _results(work: Work) -> Iterator[tuple[str, Scenario, tuple[float, list[int]
     written = work.json("results", list[tuple[float, list[int], list[int]]])
     scenarios = list(draw_scenarios(work.questions()))
     if len(written) != len(scenarios):
-        msg = f"The file results.json has {len(written)} results; {len(scenarios)} were expected."
+        msg = Message(
+            "The file results.json has {n} results; {m} were expected.", n=len(written), m=len(scenarios)
+        )
         raise Wrong(msg)
     for (kind, scenario), result in zip(scenarios, written, strict=True):
         yield kind, scenario, result

@@ -15,6 +15,7 @@ from onnxlab.labs.lab14_speed.container_options import (
     draw_containers,
     draw_model,
 )
+from onnxlab.message import Message
 from onnxlab.runtime.session import open_session
 
 _ADVICE = {
@@ -53,7 +54,12 @@ def judge_threads(work: Work, random: np.random.Generator) -> None:
         with container.as_case():
             if threads != expected:
                 difference = Difference(_given(container), f"{expected}", f"{threads}")
-                msg = f"{container.where}: intra_op_num_threads is {threads}, and should be {expected}."
+                msg = Message(
+                    "{container.where}: intra_op_num_threads is {threads}, and should be {expected}.",
+                    container=container,
+                    threads=threads,
+                    expected=expected,
+                )
                 look_at = "Which of the limits is the smallest, in whole CPUs? How many sessions share them?"
                 raise Wrong(msg, look_at, difference=difference)
 
@@ -68,7 +74,13 @@ def judge_rest(work: Work, random: np.random.Generator) -> None:
             for name, value in expected.items():
                 if values.get(name) != value:
                     difference = Difference(name, value, str(values.get(name))[:80])
-                    msg = f"{container.where}: {name} is {values.get(name)}; {value} was expected."
+                    msg = Message(
+                        "{container.where}: {name} is {value2}; {value} was expected.",
+                        container=container,
+                        name=name,
+                        value2=values.get(name),
+                        value=value,
+                    )
                     look_at = _ADVICE.get(name, "Nobody asked for another setting here.")
                     raise Wrong(msg, look_at, difference=difference)
 
@@ -83,12 +95,22 @@ def judge_session(work: Work, random: np.random.Generator) -> None:
         with container.as_case():
             wanted = _threads(container) - 1  # the caller is the last one
             if started not in (wanted, -1):
-                difference = Difference(_given(container), f"{wanted} started", f"{started} started")
-                msg = f"{container.where}: a session with these options starts {started} threads."
+                difference = Difference(
+                    _given(container),
+                    Message("{wanted} started", wanted=wanted),
+                    Message("{started} started", started=started),
+                )
+                msg = Message(
+                    "{container.where}: a session with these options starts {started} threads.",
+                    container=container,
+                    started=started,
+                )
                 raise Wrong(msg, "The caller computes, too: it is one of the threads.", difference=difference)
             got = work.array(f"outputs_{number}")
             if got.shape != expected.shape or first_mismatch(expected, got) is not None:
-                msg = f"{container.where}: a session with these options has other outputs."
+                msg = Message(
+                    "{container.where}: a session with these options has other outputs.", container=container
+                )
                 raise Wrong(msg, "Which of the options changes what is computed?")
 
 
@@ -97,7 +119,9 @@ def _settings(work: Work) -> Iterator[tuple[int, Container, tuple[int, int, dict
     written = work.json("settings", list[tuple[int, int, dict[str, str]]])
     containers = list(draw_containers(work.questions()))
     if len(written) != len(containers):
-        msg = f"The file settings.json has {len(written)} rows; {len(containers)} were expected."
+        msg = Message(
+            "The file settings.json has {n} rows; {m} were expected.", n=len(written), m=len(containers)
+        )
         raise Wrong(msg)
     for number, (container, settings) in enumerate(zip(containers, written, strict=True)):
         yield number, container, settings

@@ -19,6 +19,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab14_speed.let_it_fuse import ASKS, CHANNELS, OPSET, FusionQuestion
+from onnxlab.message import Message
 from onnxlab.model.graph import walk
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -73,8 +74,17 @@ def _require_structure(model: onnx.ModelProto, question: FusionQuestion) -> None
     given = {node.domain for node in question.model.graph.node}
     other = [node.op_type for node in model.graph.node if node.domain not in given]
     if other or model.functions or opsets(model) != {OPSET}:
-        what = ", ".join(other) or ("a function" if model.functions else f"opset {max(opsets(model))}")
-        msg = f"{question.where}: the file has {what}; it should have standard operators of opset {OPSET}."
+        what = ", ".join(other) or (
+            Message("a function")
+            if model.functions
+            else Message("opset {max_opsets_model}", max_opsets_model=max(opsets(model)))
+        )
+        msg = Message(
+            "{question.where}: the file has {subject}; it should have standard operators of opset {opset}.",
+            question=question,
+            subject=what,
+            opset=OPSET,
+        )
         look_at = "The runtime fuses by itself: the file is for other runtimes, too."
         raise Wrong(msg, look_at, evidence=evidence(model, None, *other))
 
@@ -95,17 +105,27 @@ def _require_fused(model: onnx.ModelProto, question: FusionQuestion, random: np.
     try:
         got = _operators(model)
     except Exception as error:  # the runtime raises many kinds
-        msg = f"{question.where}: ONNX Runtime does not load the result: {short_reason(error)}"
+        msg = Message(
+            "{question.where}: ONNX Runtime does not load the result: {reason}",
+            question=question,
+            reason=short_reason(error),
+        )
         raise Wrong(msg, question.look_at, evidence=evidence(model)) from None
     missed = [name for name in _FUSED if got[name] < right[name]]
     left = [name for name in _LEFT if got[name] > right[name]]
     if missed or left:
         texts = [", ".join(f"{count} x {name}" for name, count in part.items()) for part in (right, got)]
-        difference = Difference("operators of the optimised graph", *texts)
+        difference = Difference(Message("operators of the optimised graph"), *texts)
         names = " and ".join(name.rpartition(":")[2] for name in left or missed)
-        msg = f"{question.where}: ONNX Runtime still misses a fusion: its graph has {names}."
+        msg = Message(
+            "{question.where}: ONNX Runtime still misses a fusion: its graph has {names}.",
+            question=question,
+            names=names,
+        )
         if not left:
-            msg = f"{question.where}: ONNX Runtime's graph has too few {names}."
+            msg = Message(
+                "{question.where}: ONNX Runtime's graph has too few {names}.", question=question, names=names
+            )
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(model, None, *left))
 
 

@@ -25,6 +25,7 @@ from onnxlab.kit.judging import (
 from onnxlab.kit.outcome import Difference, Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
+from onnxlab.message import Message
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,21 @@ class Verdict:
                     look_at = self.look_at.get(name, self.look_at[""])
                     if got.shape != expected.shape or got.dtype != expected.dtype:
                         texts = (f"{array.dtype}{list(array.shape)}" for array in (expected, got))
-                        msg = f"In PyTorch, {module.where}: {name} has another shape or type."
+                        msg = Message(
+                            "In PyTorch, {module.where}: {name} has another shape or type.",
+                            module=module,
+                            name=name,
+                        )
                         raise Wrong(msg, look_at, difference=Difference(shapes, *texts))
                     place = first_mismatch(expected, got, self.tolerance)
                     if place is not None:
-                        where = f"{shapes}; {name} at {list(place)}"
+                        where = Message(
+                            "{shapes}; {name} at {place}", shapes=shapes, name=name, place=list(place)
+                        )
                         difference = Difference(where, *number_texts(expected[place], got[place]))
-                        msg = f"In PyTorch, {module.where}: {name} is wrong."
+                        msg = Message(
+                            "In PyTorch, {module.where}: {name} is wrong.", module=module, name=name
+                        )
                         raise Wrong(msg, look_at, difference=difference)
 
     def _judge_graph(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
@@ -78,7 +87,11 @@ class Verdict:
 
     def _judge_numbers(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         batch, time = self.requested.examples[exporter]
-        frozen = f"The example had a batch of {batch} and {time} time steps. What of it is left in the graph?"
+        frozen = Message(
+            "The example had a batch of {batch} and {time} time steps. What of it is left in the graph?",
+            batch=batch,
+            time=time,
+        )
         advice = dict.fromkeys(("numbers", "shape", "stop"), frozen)  # in PyTorch the module is right
         with self._model(exporter, work) as (module, model):
             sets = module.inputs(random)

@@ -15,6 +15,7 @@ from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.convert_to_float16 import ASKS, Float16Question
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import intermediates
 
@@ -46,7 +47,11 @@ def _require_numbers(model: onnx.ModelProto, question: Float16Question, random: 
         for name, value in intermediates(model, x).items():
             if value.dtype.kind == "f" and not np.isfinite(value).all():
                 maker = next(node.op_type for node in model.graph.node if name in node.output)
-                msg = f"{question.where}: a value inside is infinite: the output of {maker}."
+                msg = Message(
+                    "{question.where}: a value inside is infinite: the output of {maker}.",
+                    question=question,
+                    maker=maker,
+                )
                 raise Wrong(msg, question.look_at, evidence=evidence(model, None, maker))
         require_near(model, question, x, _ALLOWED)
 
@@ -66,13 +71,19 @@ def _require_converted(
     for node in question.model.graph.node:
         found = by_name.get(node.name)
         if found is None or found.op_type != node.op_type:
-            msg = f"{question.where}: no {node.op_type} has the name {node.name} any more."
+            msg = Message(
+                "{case.where}: no {node.op_type} has the name {node.name} any more.", case=question, node=node
+            )
             raise Wrong(msg, "The converter keeps names.", evidence=evidence(model))
         broken = bool(large & {*node.input, *node.output})
         computed = {types.get(name) for name in (*found.input, *found.output)}
         if not broken and _FLOAT in computed:
-            msg = f"{question.where}: {node.op_type} computes in float32, and float16 does not break it."
-            difference = Difference(f"{node.op_type} {node.name}", "float16", "float32")
+            msg = Message(
+                "{question.where}: {node.op_type} computes in float32, and float16 does not break it.",
+                question=question,
+                node=node,
+            )
+            difference = Difference(f"{node.op_type} {node.name}", Message("float16"), Message("float32"))
             look_at = "Name the nodes that break, not their operators."
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model, None, node.op_type))
 

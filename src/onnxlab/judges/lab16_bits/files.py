@@ -7,6 +7,7 @@ from onnx import TensorProto
 from onnxlab.kit.judging import evidence, require_same_interface, require_valid
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Question
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -18,7 +19,7 @@ def require_file(model: onnx.ModelProto, question: Question) -> None:
     require_valid(model)
     types = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
     if types != {TensorProto.FLOAT}:
-        msg = f"{question.where}: an input or output is not float32 any more."
+        msg = Message("{question.where}: an input or output is not float32 any more.", question=question)
         raise Wrong(msg, "Callers give and expect float32.", evidence=evidence(model))
 
 
@@ -31,7 +32,11 @@ def outputs_of(model: onnx.ModelProto, question: Question, x: Array) -> Array:
     try:
         (output,) = open_session(model, optimize=False).run(None, {question.name: x})
     except Exception as error:  # the runtime raises many kinds
-        msg = f"{question.where}: ONNX Runtime does not run the result: {short_reason(error)}"
+        msg = Message(
+            "{question.where}: ONNX Runtime does not run the result: {reason}",
+            question=question,
+            reason=short_reason(error),
+        )
         raise Wrong(msg, question.look_at, evidence=evidence(model)) from None
     return np.asarray(output, np.float64)
 
@@ -46,16 +51,19 @@ def require_near(
 ) -> None:
     """Require outputs near those of the float32 model."""
     expected, got = outputs_of(question.model, question, x), outputs_of(model, question, x)
-    shapes = [f"shape {list(array.shape)}" for array in (expected, got)]
+    shapes = [Message("shape {shape}", shape=list(array.shape)) for array in (expected, got)]
     if expected.shape != got.shape:
-        msg = f"{question.where}: the output has another shape."
-        difference = Difference(f"x of shape {list(x.shape)}", *shapes)
+        msg = Message("{question.where}: the output has another shape.", question=question)
+        difference = Difference(Message("x of shape {shape}", shape=list(x.shape)), *shapes)
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(model))
     error = relative_error(expected, got)
     if not error <= allowed:
-        msg = (
-            f"{question.where}: the outputs are off by {error:.0%} of those in float32; "
-            f"at most {allowed:.0%} is allowed."
+        msg = Message(
+            "{question.where}: the outputs are off by {error:.0%} of those in float32; "
+            "at most {allowed:.0%} is allowed.",
+            question=question,
+            error=error,
+            allowed=allowed,
         )
         raise Wrong(msg, look_at or question.look_at, evidence=evidence(model))
 
@@ -64,9 +72,16 @@ def require_bytes(model: onnx.ModelProto, question: Question, most: int) -> None
     """Require a file of at most so many bytes."""
     size = model.ByteSize()
     if size > most:
-        msg = f"{question.where}: the file has {size:,} bytes; at most {most:,} are allowed."
+        msg = Message(
+            "{question.where}: the file has {size:,} bytes; at most {most:,} are allowed.",
+            question=question,
+            size=size,
+            most=most,
+        )
         look_at = (
             question.look_at or "Which weights are still float32? `graph(model)` shows the type of each."
         )
-        difference = Difference("bytes of the file", f"at most {most:,}", f"{size:,}")
+        difference = Difference(
+            Message("bytes of the file"), Message("at most {most:,}", most=most), f"{size:,}"
+        )
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))

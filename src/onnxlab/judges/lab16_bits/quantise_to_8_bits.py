@@ -18,6 +18,7 @@ from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.quantise_to_8_bits import ASKS, Int8Question
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 __all__ = ["JUDGES"]
@@ -48,7 +49,9 @@ def _require_quantised(model: onnx.ModelProto, question: Int8Question, random: n
     convs = [node for node in model.graph.node if node.op_type == "Conv"]
     names = [node.name for node in question.model.graph.node if node.op_type == "Conv"]
     if sorted(node.name for node in convs) != sorted(names):
-        msg = f"{question.where}: the Conv of the model are not there by their names."
+        msg = Message(
+            "{question.where}: the Conv of the model are not there by their names.", question=question
+        )
         look_at = "The format with Q/DQ pairs, which is the default, keeps every node."
         raise Wrong(msg, look_at, evidence=evidence(model, None, *_QUANTISERS))
     for node in convs:
@@ -56,23 +59,39 @@ def _require_quantised(model: onnx.ModelProto, question: Int8Question, random: n
         sources = [makers.get(name) for name in node.input[:2]]
         quantised = [source is not None and source.op_type == "DequantizeLinear" for source in sources]
         if kept and quantised[1]:
-            msg = f"{question.where}: the Conv {node.name} is named in `exclude`, and its weight has 8 bits."
+            msg = Message(
+                "{question.where}: the Conv {node.name} is named in `exclude`, and its weight has 8 bits.",
+                question=question,
+                node=node,
+            )
             raise Wrong(msg, "Which argument names nodes to exclude?", evidence=evidence(model, None, "Conv"))
         if kept:
             continue
         if not all(quantised):
-            msg = f"{question.where}: the Conv {node.name} reads its input or its weight in float32."
+            msg = Message(
+                "{question.where}: the Conv {node.name} reads its input or its weight in float32.",
+                question=question,
+                node=node,
+            )
             look_at = "Is it named in `exclude`? If not, a DequantizeLinear stands before both."
             raise Wrong(msg, look_at, evidence=evidence(model, None, "Conv"))
         weight, scale = (tensors.get(name) for name in makers[node.input[1]].input[:2])
         if weight is None or scale is None or weight.data_type != TensorProto.INT8:
-            msg = f"{question.where}: the weight of the Conv {node.name} is not stored as int8."
+            msg = Message(
+                "{question.where}: the weight of the Conv {node.name} is not stored as int8.",
+                question=question,
+                node=node,
+            )
             raise Wrong(
                 msg, "int8 is the default of `quantize_static`.", evidence=evidence(model, None, "Conv")
             )
         if list(scale.dims) != [weight.dims[0]]:
-            msg = f"{question.where}: the weight of the Conv {node.name} has one scale for all its channels."
-            difference = Difference("scales", str(weight.dims[0]), str(int(np.prod(scale.dims))))
+            msg = Message(
+                "{question.where}: the weight of the Conv {node.name} has one scale for all its channels.",
+                question=question,
+                node=node,
+            )
+            difference = Difference(Message("scales"), str(weight.dims[0]), str(int(np.prod(scale.dims))))
             look_at = "Which argument of `quantize_static` gives each channel a scale?"
             raise Wrong(msg, look_at, difference=difference, evidence=evidence(model, None, *_QUANTISERS))
     _require_others_float(model, question)
@@ -93,7 +112,11 @@ def _require_others_float(model: onnx.ModelProto, question: Int8Question) -> Non
         dequantisers = readers.get(node.output[0], [])
         kinds = {reader.op_type for one in dequantisers for reader in readers.get(one.output[0], [])}
         if "Conv" not in kinds:
-            msg = f"{question.where}: the output of {source.op_type} is rounded to 8 bits for no Conv."
+            msg = Message(
+                "{question.where}: the output of {source.op_type} is rounded to 8 bits for no Conv.",
+                question=question,
+                source=source,
+            )
             look_at = "Which argument names the operators to quantise?"
             raise Wrong(msg, look_at, evidence=evidence(model, None, source.op_type))
 

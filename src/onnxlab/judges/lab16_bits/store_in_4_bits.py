@@ -21,6 +21,7 @@ from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab16_bits.store_in_4_bits import ASKS, FourBitQuestion
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -78,15 +79,24 @@ def _require_stored(model: onnx.ModelProto, question: FourBitQuestion, random: n
         settings = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         for name, wanted, default in (("bits", 4, 4), ("block_size", 32, None), ("accuracy_level", 0, 0)):
             if settings.get(name, default) != wanted:
-                msg = (
-                    f"{question.where}: a MatMulNBits has {name} {settings.get(name)}; {wanted} is asked for."
+                msg = Message(
+                    "{question.where}: a MatMulNBits has {name} {setting}; {wanted} is asked for.",
+                    question=question,
+                    name=name,
+                    setting=settings.get(name),
+                    wanted=wanted,
                 )
                 difference = Difference(name, str(wanted), str(settings.get(name)))
                 raise Wrong(msg, difference=difference, evidence=evidence(model, None, "MatMulNBits"))
     expected = _expected(question)
     count = sum(node.op_type == "MatMulNBits" for node in expected.graph.node)
     if len(found) < count:
-        msg = f"{question.where}: the file has {len(found)} MatMulNBits; {count} weights can have 4 bits."
+        msg = Message(
+            "{question.where}: the file has {count} MatMulNBits; {count2} weights can have 4 bits.",
+            question=question,
+            count=len(found),
+            count2=count,
+        )
         shown = evidence(model, None, "MatMul", "Gemm")
         raise Wrong(msg, question.look_at, evidence=shown)
     require_bytes(model, question, int(1.05 * expected.ByteSize()))

@@ -143,4 +143,6 @@ def _require_end_in_torch(
     if thread.is_alive():
         for weights in original.parameters():  # the thread cannot be ended, but without weights the run fails
             weights.resize_(0)
-        raise Wrong(f"Your module has not come to an end after {SECONDS:g} s of CPU time.", NEVER_ENDS)
+        raise Wrong(
+            "Your module has not come to an end after {seconds:g} s of CPU time.", NEVER_ENDS, seconds=SECONDS
+        )

@@ -21,6 +21,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 Case: TypeAlias = Mapping[str, tuple[int, ...]]
 """The shapes of one set of inputs, by the input's name."""
@@ -156,7 +157,11 @@ def _packed(answer: object) -> list[list[object]]:
     pairs: list[list[object]] = []
     for name, named in answer.items():
         if not isinstance(named, dict):
-            msg = f"For {str(name)[:40]!r} there is {str(named)[:60]}; a dict from axis to name was expected."
+            msg = Message(
+                "For {name!r} there is {named}; a dict from axis to name was expected.",
+                name=str(name)[:40],
+                named=str(named)[:60],
+            )
             look_at = "As in {'image': {0: 'batch'}}: a list of axes would leave their names to the exporter."
             raise Wrong(msg, look_at)
         pairs.append([_plain(name), [[_plain(axis), _plain(label)] for axis, label in named.items()]])

@@ -26,6 +26,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.operators import known_operators
 
 # Everyday operators: some have a rule from 9 on, some from a later opset, some have none.
@@ -142,7 +143,11 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             call = f"missing_rules([{names[0]!r}, ...], {opset})" if names else f"missing_rules([], {opset})"
             require_type(value, (list, tuple, set, frozenset), call)
             if given != names:
-                msg = f"The list `names` was changed: {len(names)} names were given, {len(given)} are left."
+                msg = Message(
+                    "The list `names` was changed: {name_count} names were given, {count} are left.",
+                    name_count=len(names),
+                    count=len(given),
+                )
                 raise Wrong(msg, "The list belongs to the caller. Which line of yours adds or removes names?")
         return list(value)
 

@@ -33,6 +33,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import own_line
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 # Rules of several inputs: the function that gets one, what the rule computes, a right model, how many inputs.
 SEVERAL_INPUTS = {
@@ -122,9 +123,9 @@ class _Exit(SystemExit):
 
 # How a block can end by an exception: its name in files, its name for a learner, the class.
 ENDS = {
-    "error": ("an exception", _Interruption),
-    "ctrl-c": ("Ctrl+C (KeyboardInterrupt)", _CtrlC),
-    "exit": ("exit() (SystemExit)", _Exit),
+    "error": (Message("an exception"), _Interruption),
+    "ctrl-c": (Message("Ctrl+C (KeyboardInterrupt)"), _CtrlC),
+    "exit": (Message("exit() (SystemExit)"), _Exit),
 }
 
 
@@ -138,7 +139,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         with block_for(name, writes, opset):
             block = answers["safely_registered"](_operator(name), _writes(writes), opset)
             if not (hasattr(type(block), "__enter__") and hasattr(type(block), "__exit__")):
-                msg = f"safely_registered() returned {type(block).__name__}; a context manager was expected."
+                msg = Message(
+                    "safely_registered() returned {name}; a context manager was expected.",
+                    name=type(block).__name__,
+                )
                 raise Wrong(
                     msg, "`with` needs __enter__ and __exit__; contextlib makes them from a generator."
                 )

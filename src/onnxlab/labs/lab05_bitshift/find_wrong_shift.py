@@ -19,6 +19,7 @@ from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, type_name
+from onnxlab.message import Message
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
@@ -41,10 +42,10 @@ def _write_answer(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: 
         return
     require_type(value, (tuple, list), call)
     if isinstance(value, list) and any(isinstance(item, tuple) for item in value):
-        msg = f"{call} returned a list of pairs; two tensors, x and k, were expected."
+        msg = Message("{call} returned a list of pairs; two tensors, x and k, were expected.", call=call)
         raise Wrong(msg, "Put all x into one tensor and all k into another: return x, k")
     if len(value) != 2:
-        msg = f"{call} returned {len(value)} things; x and k were expected."
+        msg = Message("{call} returned {count} things; x and k were expected.", call=call, count=len(value))
         raise Wrong(msg, "Return two tensors: return x, k")
     work.write_array(f"{name}-x", _tensor(value[0], dtype, call))
     work.write_array(f"{name}-k", _tensor(value[1], dtype, call))
@@ -57,5 +58,10 @@ def _tensor(value: object, dtype: torch.dtype, call: str) -> object:
     try:
         return torch.tensor([value] if isinstance(value, int) else value, dtype=dtype)
     except (RuntimeError, TypeError, ValueError) as error:
-        msg = f"{call}: {str(value)[:60]} does not fit: {str(error).partition(chr(10))[0]}"
+        msg = Message(
+            "{call}: {value} does not fit: {error}",
+            call=call,
+            value=str(value)[:60],
+            error=str(error).partition(chr(10))[0],
+        )
         raise Wrong(msg, "Return two tensors of the type that was asked for.") from None

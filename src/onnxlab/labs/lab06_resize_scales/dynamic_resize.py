@@ -18,6 +18,7 @@ from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, each_axis_apart
+from onnxlab.message import Message
 
 
 class _Enlarged(torch.nn.Module):
@@ -37,8 +38,15 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     function = answers["DynamicResize"]
     is_class = isinstance(function, type) and hasattr(function, "apply")
     if not is_class or issubclass(function, torch.nn.Module):  # a Module has an apply of another kind
-        what = "another class" if isinstance(function, type) else f"of type {type(function).__name__}"
-        msg = f"DynamicResize is {what}; a class that inherits from torch.autograd.Function was expected."
+        what = (
+            Message("another class")
+            if isinstance(function, type)
+            else Message("of type {name}", name=type(function).__name__)
+        )
+        msg = Message(
+            "DynamicResize is {subject}; a class that inherits from torch.autograd.Function was expected.",
+            subject=what,
+        )
         raise Wrong(msg, "Begin with `class DynamicResize(torch.autograd.Function):`.")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
         work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))

@@ -24,6 +24,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 _TEXT = """<ir_version: 8, opset_import: [%(first)s"" : %(opset)s]>
 net (float[1, 3, h, w] x%(inputs)s) => (float[1, 3, h2, w2] out)
@@ -58,8 +59,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         with questions[number].as_case():
             answer = answers["scales_input"](*questions[number].copies())
             if not isinstance(answer, tuple | list) or len(answer) != 2:
-                got = "None" if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
-                msg = f"scales_input() returned {got}; a pair was expected."
+                got = Message("None") if answer is None else f"{type(answer).__name__} ({str(answer)[:60]})"
+                msg = Message("scales_input() returned {got}; a pair was expected.", got=got)
                 raise Wrong(msg, "The number of an input, then a list of numbers or None.")
         pairs[number] = [_plain(value) for value in answer]
     work.write_json("answers", pairs)
@@ -76,43 +77,46 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
     cropped = f'y = Resize <mode = "linear", {crop}> (moved, k, kk)'
     roi = ", float[8] k = {0, 0, 0.25, 0.25, 1, 1, 0.75, 0.75}"
     models = [
-        ("exported at opset 13", _exported(13, scale_factor=(high, wide), mode="bicubic")),
-        ("exported at opset 11", _exported(11, scale_factor=a, mode="bilinear")),
-        ("an initializer", _written(f"{resize} (moved, , k)", stored=f", float[4] k = {{1, 1, {b}, {a}}}")),
-        ("an input of the model", _written(f"{resize} (moved, , k)", inputs=", float[4] k")),
-        ("computed", _written(computed, inputs=", float[4] k")),
+        (Message("exported at opset 13"), _exported(13, scale_factor=(high, wide), mode="bicubic")),
+        (Message("exported at opset 11"), _exported(11, scale_factor=a, mode="bilinear")),
         (
-            "a size as an initializer",
+            Message("an initializer"),
+            _written(f"{resize} (moved, , k)", stored=f", float[4] k = {{1, 1, {b}, {a}}}"),
+        ),
+        (Message("an input of the model"), _written(f"{resize} (moved, , k)", inputs=", float[4] k")),
+        (Message("computed"), _written(computed, inputs=", float[4] k")),
+        (
+            Message("a size as an initializer"),
             _written(f"{resize} (moved, , , k)", stored=f", int64[4] k = {{1, 3, {rows}, {columns}}}"),
         ),
         (
-            "an unused input after it has an empty name",
+            Message("an unused input after it has an empty name"),
             _written(f'{resize} (moved, , k, "")', stored=f", float[4] k = {{1, 1, {a}, {high}}}"),
         ),
         (
-            "a Constant with value_floats",
+            Message("a Constant with value_floats"),
             _written(f"k = Constant <value_floats = [1.0, 1.0, {b}, {wide}]> ()\n    {resize} (moved, , k)"),
         ),
         (
-            "a Constant with value_ints",
+            Message("a Constant with value_ints"),
             _written(f"k = Constant <value_ints = [1, 3, {columns}, 7]> ()\n    {resize} (moved, , , k)"),
         ),
         (
-            "two axes only",
+            Message("two axes only"),
             _written(
                 'y = Resize <mode = "cubic", axes = [2, 3]> (moved, , k)',
                 stored=f", float[2] k = {{{high}, {b}}}",
             ),
         ),
         (
-            "made by a node from what is stored",
+            Message("made by a node from what is stored"),
             _written(
                 f"both = Identity (k)\n    {resize} (moved, , both)",
                 stored=f", float[4] k = {{1, 1, {b}, {high}}}",
             ),
         ),
         (
-            "another domain's opset comes first",
+            Message("another domain's opset comes first"),
             _written(
                 f"{resize} (moved, none, k)",
                 stored=f", float[0] none = {{}}, float[4] k = {{1, 1, {wide}, {a}}}",
@@ -121,7 +125,7 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
             ),
         ),
         (
-            "an input of the model at opset 10, and another domain's opset comes first",
+            Message("an input of the model at opset 10, and another domain's opset comes first"),
             _written(
                 'y = Resize <mode = "linear"> (moved, k)',
                 inputs=", float[4] k",
@@ -130,7 +134,7 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
             ),
         ),
         (
-            "an unused input after it is an empty tensor",
+            Message("an unused input after it is an empty tensor"),
             _written(
                 f"{resize} (moved, none, k, k_empty)",
                 stored=f", float[0] none = {{}}, float[4] k = {{1, 1, {wide}, {a}}}, int64[0] k_empty = {{}}",
@@ -138,7 +142,7 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
             ),
         ),
         (
-            "an unused input after it is an empty Constant",
+            Message("an unused input after it is an empty Constant"),
             _written(
                 "k_empty = Constant <value = int64[0] {}> ()\n none = Constant <value = float[0] {}> ()\n"
                 f"{resize} (moved, none, k, k_empty)",
@@ -147,19 +151,22 @@ def draw_questions(random: np.random.Generator) -> list[Question]:
             ),
         ),
         (
-            "a roi that is used",
+            Message("a roi that is used"),
             _written(cropped, stored=f"{roi}, float[4] kk = {{1, 1, {b}, {wide}}}", opset=13),
         ),
-        ("a roi that is used, and scales that are an input", _written(cropped, ", float[4] kk", roi)),
         (
-            "a roi for two axes only",
+            Message("a roi that is used, and scales that are an input"),
+            _written(cropped, ", float[4] kk", roi),
+        ),
+        (
+            Message("a roi for two axes only"),
             _written(
                 cropped.replace("Resize <", "Resize <axes = [2, 3], "),
                 stored=f", float[4] k = {{0.25, 0.25, 0.75, 0.75}}, float[2] kk = {{{high}, {a}}}",
             ),
         ),
-        ("exported with a size", _exported(11, size=(rows, columns), mode="bicubic")),
-        ("exported at opset 10", _exported(10, scale_factor=b, mode="nearest")),
+        (Message("exported with a size"), _exported(11, size=(rows, columns), mode="bicubic")),
+        (Message("exported at opset 10"), _exported(10, scale_factor=b, mode="nearest")),
     ]
     return [Question(where, model) for where, model in models]
 

@@ -26,6 +26,7 @@ from onnx import helper, numpy_helper
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import add_domain, nest_names, shuffle_nodes, unname_nodes
+from onnxlab.message import Message
 
 WIDTH = 4  # columns of the models' inputs and of most of their values
 
@@ -102,35 +103,40 @@ def _cuts(random: np.random.Generator) -> list[Cut]:
         add_domain(random, model, first=number % 2 == 0)
         names[id(model)] = nest_names(random, model)
     possible_cuts = [
-        ("From the input to a value inside", plain, [x], [stem]),
-        ("From a value inside to the output", plain, [stem], [y]),
-        ("Two outputs", plain, [stem], [left, right]),
-        ("Two inputs", plain, [right, left], [both]),
-        ("An output that another output is made from", plain, [left, right], [last, both]),
-        ("An If that reads a value of the graph around it", branching, [before], [end]),
-        ("A value that only branches of an If read is an input", branching, [outer, before], [end]),
-        ("An input that nothing reads", plain, [side, stem], [left]),
-        ("The second result of a node that has two", typed, [v], [places]),
-        ("A result of type bool, and one of a node that has two", typed, [v], [above, back]),
-        ("An input of type int64", typed, [places, v], [gathered]),
-        ("An input of type bool, and both results of one node", typed, [back, above, front], [larger]),
-        ("Values of other widths", typed, [largest, gathered], [transposed]),
-        ("No inputs: the output is made from initializers", nesting, [], [stored]),
-        ("A node without inputs", nesting, [nested], [row[0]]),
-        ("An input of a node has an empty name", nesting, [w], [clipped]),
-        ("The If in an If reads a value of the main graph", nesting, [clipped], [nested]),
-        ("The inner If alone reads an input and an initializer", nesting, [deep], [row[1]]),
-        ("A row of sixty nodes", nesting, [row[0]], [row[-1]]),
+        (Message("From the input to a value inside"), plain, [x], [stem]),
+        (Message("From a value inside to the output"), plain, [stem], [y]),
+        (Message("Two outputs"), plain, [stem], [left, right]),
+        (Message("Two inputs"), plain, [right, left], [both]),
+        (Message("An output that another output is made from"), plain, [left, right], [last, both]),
+        (Message("An If that reads a value of the graph around it"), branching, [before], [end]),
+        (Message("A value that only branches of an If read is an input"), branching, [outer, before], [end]),
+        (Message("An input that nothing reads"), plain, [side, stem], [left]),
+        (Message("The second result of a node that has two"), typed, [v], [places]),
+        (Message("A result of type bool, and one of a node that has two"), typed, [v], [above, back]),
+        (Message("An input of type int64"), typed, [places, v], [gathered]),
+        (
+            Message("An input of type bool, and both results of one node"),
+            typed,
+            [back, above, front],
+            [larger],
+        ),
+        (Message("Values of other widths"), typed, [largest, gathered], [transposed]),
+        (Message("No inputs: the output is made from initializers"), nesting, [], [stored]),
+        (Message("A node without inputs"), nesting, [nested], [row[0]]),
+        (Message("An input of a node has an empty name"), nesting, [w], [clipped]),
+        (Message("The If in an If reads a value of the main graph"), nesting, [clipped], [nested]),
+        (Message("The inner If alone reads an input and an initializer"), nesting, [deep], [row[1]]),
+        (Message("A row of sixty nodes"), nesting, [row[0]], [row[-1]]),
     ]
     inside = branches[0].output[0].name
     impossible_cuts = [
-        ("An input that does not exist", plain, [stem, s.name()], [left]),
-        ("The output is a value of a body, not of the main graph", branching, [before], [inside]),
-        ("One branch is missing among the inputs", plain, [left], [y]),
-        ("What the branches of an If read is missing", branching, [condition], [end]),
-        ("No value has the name of the output", plain, [x], [s.name()]),
-        ("What the If in an If reads is missing", nesting, [stored], [row[2]]),
-        ("An input is a value of a body, not of the main graph", branching, [before, inside], [end]),
+        (Message("An input that does not exist"), plain, [stem, s.name()], [left]),
+        (Message("The output is a value of a body, not of the main graph"), branching, [before], [inside]),
+        (Message("One branch is missing among the inputs"), plain, [left], [y]),
+        (Message("What the branches of an If read is missing"), branching, [condition], [end]),
+        (Message("No value has the name of the output"), plain, [x], [s.name()]),
+        (Message("What the If in an If reads is missing"), nesting, [stored], [row[2]]),
+        (Message("An input is a value of a body, not of the main graph"), branching, [before, inside], [end]),
     ]
     return [
         Cut(

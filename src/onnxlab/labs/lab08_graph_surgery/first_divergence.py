@@ -25,6 +25,7 @@ from onnxlab.kit.rewriting import Question
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import unname_nodes
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 _WIDTH = 6  # columns of the models' inputs
@@ -56,7 +57,7 @@ class _Pair(Question):
 # For each pair: the part that judges it; how model_b differs, for messages; the changes to a network, for
 # `_change`, or the change to a table of numbers, for `_table_pair`.
 KINDS = (
-    ("weights", "One weight differs", ("first weight",)),
+    ("weights", Message("One weight differs"), ("first weight",)),
     ("weights", "One weight differs near the end", ("last bias",)),
     ("weights", "Two places differ", ("second weight", "operator")),
     ("hidden", "An operator differs; a factor of zero hides it from the outputs", ("operator",)),

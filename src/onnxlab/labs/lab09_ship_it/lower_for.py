@@ -19,6 +19,7 @@ import numpy as np
 from onnx import numpy_helper, parser
 
 from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 
@@ -73,62 +74,63 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("Both versions are too new", '<ir_version: 10, opset_import: ["" : 20]> '
+    _Kind(Message("Both versions are too new"), '<ir_version: 10, opset_import: ["" : 20]> '
         "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ h = MatMul (x, w) t = Tanh (h) y = ReduceMean (t, last) }",
         "What did ReduceMean take for its axes before opset 18? A stamp alone changes no node.",
         opsets=(17, 15)),
-    _Kind("Only the IR version is too new", '<ir_version: 10, opset_import: ["" : 15, "acme" : 77]> '
+    _Kind(Message("Only the IR version is too new"), '<ir_version: 10, opset_import: ["" : 15, "acme" : 77]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Relu (h) }", _ALREADY_LOWER),
-    _Kind("Only the opset is too new, by far", '<ir_version: 7, opset_import: ["" : 20]> '
+    _Kind(Message("Only the opset is too new, by far"), '<ir_version: 7, opset_import: ["" : 20]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = Sin (x) y = Selu (h) }",
         "Which of the two versions did the converter change?", opsets=(10, 9), ir_versions=(7, 8, 9)),
-    _Kind("Both versions are low enough; a Resize of opset 10",
+    _Kind(Message("Both versions are low enough; a Resize of opset 10"),
         '<ir_version: 5, opset_import: ["" : 10, "acme" : 50]> '
         "net (float[n, 1, 3] x) => (float[n, 1, 6] y) <float[3] by = {1, 1, 2}> "
         '{ y = Resize <mode = "linear"> (x, by) }', _ALREADY_LOWER),
-    _Kind("The first opset in the list is that of ai.onnx.ml",
+    _Kind(Message("The first opset in the list is that of ai.onnx.ml"),
         '<ir_version: 10, opset_import: ["ai.onnx.ml" : 3, "" : 20]> '
         "net (float[n, 3] x) => (float[n, 3] y) "
         "{ h = MatMul (x, w) y = ai.onnx.ml.Scaler <offset = [0.5, 0.25, 2.0], scale = [2.0, 3.0, 4.0]> "
         "(h) }",
         "model.opset_import is a list with one entry for each domain. Which entry is it that counts?"),
     _Kind(
-        "A function of the model's own",
+        Message("A function of the model's own"),
         '<ir_version: 10, opset_import: ["" : 20, "acme" : 1]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Twice (h) }"
         + _TWICE
         + _MISH % 20,
         FUNCTION,
     ),
-    _Kind("A function, for a runtime from before there were functions",
+    _Kind(Message("A function, for a runtime from before there were functions"),
         '<ir_version: 10, opset_import: ["" : 14, "acme" : 1]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = acme.Mish (h) }" + _MISH % 14,
         FUNCTION, opsets=(14,), ir_versions=(6, 7)),
-    _Kind("A Softmax over the last axis, for an opset below 13", '<ir_version: 8, opset_import: ["" : 13]> '
+    _Kind(Message("A Softmax over the last axis, for an opset below 13"),
+        '<ir_version: 8, opset_import: ["" : 13]> '
         "net (float[n, 4, 3] x) => (float[n, 4, 3] y) { h = LeakyRelu (x) y = Softmax (h) }",
         "Run it: what does x give before, and after? Over the last axis Softmax did not change.",
         opsets=(12, 11)),
-    _Kind("A Gelu, which is new in opset 20", '<ir_version: 10, opset_import: ["" : 20]> '
+    _Kind(Message("A Gelu, which is new in opset 20"), '<ir_version: 10, opset_import: ["" : 20]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = MatMul (x, w) y = Gelu (h) }",
         "What does the converter raise here, and what was asked for?", possible=False),
-    _Kind("A ReduceMean with an attribute of opset 18", '<ir_version: 8, opset_import: ["" : 18]> '
+    _Kind(Message("A ReduceMean with an attribute of opset 18"), '<ir_version: 8, opset_import: ["" : 18]> '
         "net (float[n, 3] x) => (float[n, 1] y) <int64[1] last = {1}> "
         "{ y = ReduceMean <noop_with_empty_axes = 0> (x, last) }",
         "Which check finds what the converter wrote here? Run it before you return.", opsets=(17, 15),
         possible=False),
-    _Kind("A Softmax over axis 1 of four, for an opset below 13, whose first number stays",
+    _Kind(Message("A Softmax over axis 1 of four, for an opset below 13, whose first number stays"),
         '<ir_version: 8, opset_import: ["" : 13]> '
         "net (float[n, 4, 3, 1] x) => (float[n, 4, 3, 1] y) <float[3] by = {0, 1, 1}> "
         '{ h = Softmax <axis = 1> (x) y = Einsum <equation = "nchw,h->nchw"> (h, by) }',
         "No check of the file finds this. What does x give before, and after?", opsets=(12,), possible=False),
-    _Kind("A Softmax over axis 1, normalised afterwards: the sum stays",
+    _Kind(Message("A Softmax over axis 1, normalised afterwards: the sum stays"),
         '<ir_version: 8, opset_import: ["" : 13]> ' "net (float[n, 4, 3] x) => (float[n, 4, 3] y) "
         "<float[4] one = {1, 1, 1, 1}, float[4] nil = {0, 0, 0, 0}> "
         "{ h = Softmax <axis = 1> (x) y = InstanceNormalization (h, one, nil) }",
         "No check of the file finds this. What does x give before, and after?", opsets=(12, 11),
         possible=False),
-    _Kind("A LogSoftmax over the batch, for an opset below 13",
+    _Kind(Message("A LogSoftmax over the batch, for an opset below 13"),
         '<ir_version: 7, opset_import: ["acme" : 13, "" : 13]> '
         "net (float[n, 3] x) => (float[n, 3] y) { h = Selu (x) y = LogSoftmax <axis = 0> (h) }",
         "No check of the file finds this. What does x give before, and after?", opsets=(12, 9),

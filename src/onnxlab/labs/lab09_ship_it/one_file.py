@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # it has no types
+from google.protobuf.message import Message as Proto  # type: ignore[import-untyped]  # it has no types
 from onnx import numpy_helper, parser
 
 from onnxlab.kit.exercise import Answers
 from onnxlab.kit.outcome import RETURN, Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 _NOTES = ("metadata_props", "doc_string")
 _NOTE_KEY = "pkg.torch.onnx.stack_trace"
@@ -39,17 +40,17 @@ net (float[n, 3] x) => (float[n, 3] y) {
 # What the upload is, the rest of its graph, whether each weight has a file of its own, and the fewest bytes
 # of a weight outside net.onnx.
 _KINDS = (
-    ("All weights in one second file", "y = Add (k, b) }", False, 0),
+    (Message("All weights in one second file"), "y = Add (k, b) }", False, 0),
     (
-        "A file for each weight",
+        Message("A file for each weight"),
         "i = Constant <value = int64[3] {2, 0, 1}> () g = Gather <axis = 1> (k, order) "
         "j = Gather <axis = 1> (g, i) y = Add (j, b) }",
         True,
         0,
     ),
-    ("Small weights in net.onnx, a large one in another file", "y = Add (k, b) }", False, 20),
+    (Message("Small weights in net.onnx, a large one in another file"), "y = Add (k, b) }", False, 20),
     (
-        "An If whose branches have weights, and a function",
+        Message("An If whose branches have weights, and a function"),
         """total = ReduceSum <keepdims = 0> (k)
         positive = Greater (total, zero)
         y = If (positive) <
@@ -63,8 +64,8 @@ _KINDS = (
         False,
         0,
     ),
-    ("Weights of another training", "y = Add (k, b) }", True, 0),
-    ("A name that leaves the folder", "y = Add (k, b) }", False, 0),
+    (Message("Weights of another training"), "y = Add (k, b) }", True, 0),
+    (Message("A name that leaves the folder"), "y = Add (k, b) }", False, 0),
 )
 _REFUSED = {
     "Weights of another training": "The model has a hash of each other file. Are they the hashes of `files`?",
@@ -135,7 +136,7 @@ def _word(random: np.random.Generator) -> str:
     return "".join(map(str, random.choice(list("abcdefghkmnprstuvw"), 7)))
 
 
-def _annotate(message: Message, random: np.random.Generator) -> None:
+def _annotate(message: Proto, random: np.random.Generator) -> None:
     """Add a note, a path or a word, to every message that has a metadata_props or a doc_string."""
     for field, content in message.ListFields():
         if field.message_type is not None and field.name not in _NOTES:
@@ -186,11 +187,11 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 continue
             data = answers["one_file"](*upload.copies())
             if not isinstance(data, bytes):
-                msg = f"one_file() returned {type(data).__name__}; bytes were expected."
+                msg = Message("one_file() returned {name}; bytes were expected.", name=type(data).__name__)
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
             if not data:
-                msg = "one_file() returned no bytes: that is an empty file."
-                raise Wrong(msg, "Is the model that you made the one that you return?")
+                empty = "one_file() returned no bytes: that is an empty file."
+                raise Wrong(empty, "Is the model that you made the one that you return?")
             work.write_file(f"one_{number}", data)
     work.write_json("raised", raised)
 

@@ -17,6 +17,7 @@ import numpy as np
 from onnx import numpy_helper, parser
 
 from onnxlab.kit.rewriting import Question, Rewriting
+from onnxlab.message import Message
 
 _SUMS = "Along which axis do the results add up to 1, in the given model and in yours?"
 _CLASSES, CHANNELS = 3, 1
@@ -26,29 +27,29 @@ _READERS = "Who reads the result of the first one, and do all of them still get 
 # What the network is an example of, how many spatial axes its input has, the nodes after h, the axes of its
 # outputs if they are not those of h, where to look. The converter takes these operators from opset 13 to 12.
 _KINDS: tuple[tuple[str, int, str, dict[str, str], str], ...] = (
-    ("A Softmax over the classes of each pixel", 2, "y = Softmax <axis = 1> (h)", {}, _SUMS),
-    ("A LogSoftmax over the classes", 2, "y = LogSoftmax <axis = 1> (h)", {},
+    (Message("A Softmax over the classes of each pixel"), 2, "y = Softmax <axis = 1> (h)", {}, _SUMS),
+    (Message("A LogSoftmax over the classes"), 2, "y = LogSoftmax <axis = 1> (h)", {},
         "Which operators changed with opset 13?"),
-    ("An axis counted from the end", 2, "y = Softmax <axis = -3> (h)", {},
+    (Message("An axis counted from the end"), 2, "y = Softmax <axis = -3> (h)", {},
         "Which axis of four is the axis -3?"),
-    ("A Softmax over the rows of a picture", 2, "y = Softmax <axis = 2> (h)", {}, _SUMS),
-    ("A Softmax without an axis", 2, "y = Softmax (h)", {},
+    (Message("A Softmax over the rows of a picture"), 2, "y = Softmax <axis = 2> (h)", {}, _SUMS),
+    (Message("A Softmax without an axis"), 2, "y = Softmax (h)", {},
         "What is the axis where none is written, at opset 13 and at opset 12?"),
-    ("A Softmax over the batch", 2, "y = Softmax <axis = 0> (h)", {}, _SUMS),
-    ("A LogSoftmax over the last axis", 2, "y = LogSoftmax <axis = 3> (h)", {}, _SUMS),
-    ("Sounds: three axes instead of four", 1, "y = Softmax <axis = 1> (h)", {}, _AXES),
-    ("Volumes: five axes", 3, "y = LogSoftmax <axis = 2> (h)", {}, _AXES),
-    ("A sum over each picture: two axes are left", 2,
+    (Message("A Softmax over the batch"), 2, "y = Softmax <axis = 0> (h)", {}, _SUMS),
+    (Message("A LogSoftmax over the last axis"), 2, "y = LogSoftmax <axis = 3> (h)", {}, _SUMS),
+    (Message("Sounds: three axes instead of four"), 1, "y = Softmax <axis = 1> (h)", {}, _AXES),
+    (Message("Volumes: five axes"), 3, "y = LogSoftmax <axis = 2> (h)", {}, _AXES),
+    (Message("A sum over each picture: two axes are left"), 2,
         'm = Einsum <equation = "nchw->nc"> (h) y = Softmax <axis = 0> (m)', {"y": "n, c"}, _AXES),
-    ("A sum over each column: three axes are left", 2,
+    (Message("A sum over each column: three axes are left"), 2,
         'm = Einsum <equation = "nchw->ncw"> (h) s = LogSoftmax <axis = -2> (m) y = Selu (s)',
         {"y": "n, c, w"}, _AXES),
-    ("Two of them, one after the other; the first is read twice", 2,
+    (Message("Two of them, one after the other; the first is read twice"), 2,
         "s = Softmax <axis = 1> (h) t = Selu (s) y = LogSoftmax <axis = 2> (t) z = Softplus (s)", {},
         _READERS),
-    ("Two of them read one value", 2, "y = Softmax <axis = 1> (h) z = LogSoftmax <axis = 2> (h)", {},
+    (Message("Two of them read one value"), 2, "y = Softmax <axis = 1> (h) z = LogSoftmax <axis = 2> (h)", {},
         _READERS),
-    ("One reads the network's input; its result is an output, which the second reads", 2,
+    (Message("One reads the network's input; its result is an output, which the second reads"), 2,
         "y = Softmax <axis = 2> (x) z = LogSoftmax <axis = 2> (y)", {"y": "n, 1, h, w", "z": "n, 1, h, w"},
         "In which list of the graph stand the shapes of inputs, of outputs, and of inner values?"),
 )  # fmt: skip

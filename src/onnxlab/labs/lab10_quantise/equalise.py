@@ -25,6 +25,7 @@ import numpy as np
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import unname_nodes
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 CHANNELS = 4
@@ -238,36 +239,39 @@ _NOTHING_ELSE = "A Relu or a LeakyRelu, and nothing else, stands between the two
 # What the model is an example of, what draws it and returns its outputs, whether a channel is huge, where to
 # look.
 _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], bool, str], ...] = (
-    ("Two Convs, a Relu between them", _pair, True, _FACTORS),
-    ("Channels whose weights are all negative", _one_sign, True, "How large is a weight of -3?"),
-    ("The first Conv has no bias, and two channels", _two_channels, True,
+    (Message("Two Convs, a Relu between them"), _pair, True, _FACTORS),
+    (Message("Channels whose weights are all negative"), _one_sign, True, "How large is a weight of -3?"),
+    (Message("The first Conv has no bias, and two channels"), _two_channels, True,
         "How many inputs has a Conv without a bias?"),
-    ("A LeakyRelu between them", partial(_pair, between="LeakyRelu"), True, "What is LeakyRelu of k * x?"),
-    ("Four Convs, a huge channel after each of the first three", _chain, True,
+    (Message("A LeakyRelu between them"), partial(_pair, between="LeakyRelu"), True,
+        "What is LeakyRelu of k * x?"),
+    (Message("Four Convs, a huge channel after each of the first three"), _chain, True,
         "The Conv in the middle is the second of one pair and the first of the next."),
-    ("The second Conv has two groups", _grouped, True, _GROUPS),
-    ("The second Conv has a group for each channel", partial(_grouped, group=CHANNELS), True, _GROUPS),
-    ("A channel whose weights are all zero", _dead_channels, True,
+    (Message("The second Conv has two groups"), _grouped, True, _GROUPS),
+    (Message("The second Conv has a group for each channel"), partial(_grouped, group=CHANNELS), True,
+        _GROUPS),
+    (Message("A channel whose weights are all zero"), _dead_channels, True,
         "What is the largest weight of that channel, in the first Conv and in the second?"),
-    ("Other Convs read the weights and the bias", _shared_weights, True, _SHARED),
-    ("Two pairs with the same first weights", _two_pairs, True, _SHARED),
-    ("Both Convs read the same weights", _own_weights, True, _SHARED),
-    ("A Sigmoid between them", lambda s, x: _no_pair(s, x, "Sigmoid"), False,
+    (Message("Other Convs read the weights and the bias"), _shared_weights, True, _SHARED),
+    (Message("Two pairs with the same first weights"), _two_pairs, True, _SHARED),
+    (Message("Both Convs read the same weights"), _own_weights, True, _SHARED),
+    (Message("A Sigmoid between them"), lambda s, x: _no_pair(s, x, "Sigmoid"), False,
         "Is sigmoid(k * x) the same as k * sigmoid(x)?"),
-    ("A Tanh between them", lambda s, x: _no_pair(s, x, "Tanh"), False, _NOTHING_ELSE),
-    ("A Clip between them", lambda s, x: _no_pair(s, x, "Clip"), False, _NOTHING_ELSE),
-    ("A PRelu between them", lambda s, x: _no_pair(s, x, "PRelu"), False, _NOTHING_ELSE),
-    ("A Relu and a MaxPool between them", lambda s, x: _no_pair(s, x, "Relu", "MaxPool"), False,
+    (Message("A Tanh between them"), lambda s, x: _no_pair(s, x, "Tanh"), False, _NOTHING_ELSE),
+    (Message("A Clip between them"), lambda s, x: _no_pair(s, x, "Clip"), False, _NOTHING_ELSE),
+    (Message("A PRelu between them"), lambda s, x: _no_pair(s, x, "PRelu"), False, _NOTHING_ELSE),
+    (Message("A Relu and a MaxPool between them"), lambda s, x: _no_pair(s, x, "Relu", "MaxPool"), False,
         _NOTHING_ELSE),
-    ("Nothing between them", _no_pair, False, _NOTHING_ELSE),
-    ("A ConvTranspose as the second", _transposed, False, "The second of a pair is a Conv, too."),
-    ("An Add reads the Relu as well", _read_twice, False, _READERS),
-    ("A Tanh reads the first Conv as well", _first_read_twice, False, _READERS),
-    ("A Relu and a LeakyRelu read the first Conv", _two_relus, False, _READERS),
-    ("Two Convs read the Relu", _two_convs, False, _READERS),
-    ("The Relu makes an output of the graph", _also_an_output, False, _READERS),
-    ("The first Conv makes an output of the graph", _first_also_an_output, False, _READERS),
-    ("A pair after two Convs that are none", _beside_no_pair, True, "Which of the Convs are a pair?"),
+    (Message("Nothing between them"), _no_pair, False, _NOTHING_ELSE),
+    (Message("A ConvTranspose as the second"), _transposed, False, "The second of a pair is a Conv, too."),
+    (Message("An Add reads the Relu as well"), _read_twice, False, _READERS),
+    (Message("A Tanh reads the first Conv as well"), _first_read_twice, False, _READERS),
+    (Message("A Relu and a LeakyRelu read the first Conv"), _two_relus, False, _READERS),
+    (Message("Two Convs read the Relu"), _two_convs, False, _READERS),
+    (Message("The Relu makes an output of the graph"), _also_an_output, False, _READERS),
+    (Message("The first Conv makes an output of the graph"), _first_also_an_output, False, _READERS),
+    (Message("A pair after two Convs that are none"), _beside_no_pair, True,
+        "Which of the Convs are a pair?"),
 )  # fmt: skip
 
 

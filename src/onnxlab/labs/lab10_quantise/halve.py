@@ -22,6 +22,7 @@ import numpy as np
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import shuffle_nodes
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 _WIDTH = 4
@@ -181,32 +182,35 @@ _LIMITS = "What does `np.float32(65519).astype(np.float16)` give, and 65520, 3e-
 # What the model is an example of, what draws it and returns its outputs, what draws its inputs, and where to
 # look.
 _KINDS: tuple[tuple[str, Callable[[Sketch, str], list[str]], _Draw, str], ...] = (
-    ("A mean of squares", _mean_of_squares, _between(400, 700), "How large are the squares, and their mean?"),
-    ("Nothing that float16 breaks", _harmless, _ordinary,
+    (Message("A mean of squares"), _mean_of_squares, _between(400, 700),
+        "How large are the squares, and their mean?"),
+    (Message("Nothing that float16 breaks"), _harmless, _ordinary,
         "Which values does float16 not hold? Here there is none; integers stay integers."),
-    ("Small numbers that float16 holds", _small_but_held, _ordinary,
+    (Message("Small numbers that float16 holds"), _small_but_held, _ordinary,
         "What are 1e-5 and 1e-7 in float16? Few digits are left, and they are not 0."),
-    ("Large inputs, made smaller by the first node", _large_input, _between(1e5, 2e5),
+    (Message("Large inputs, made smaller by the first node"), _large_input, _between(1e5, 2e5),
         "How large is the input itself?"),
-    ("A sum of exponentials", _sum_of_exp, _between(12, 13.5, signed=False), "How large is exp(12)?"),
-    ("An epsilon of 1e-9", _small_epsilon, _between(0.5, 3),
+    (Message("A sum of exponentials"), _sum_of_exp, _between(12, 13.5, signed=False),
+        "How large is exp(12)?"),
+    (Message("An epsilon of 1e-9"), _small_epsilon, _between(0.5, 3),
         "What is 1e-9 in float16, and what is left of a division by it? Look at constants, and at small "
         "values."),
-    ("Weights of 1e-9", _small_weights, _ordinary,
+    (Message("Weights of 1e-9"), _small_weights, _ordinary,
         "What becomes of these weights in float16? They are inputs of a node, too."),
-    ("One weight of -1e-9, and two of -1e5", _one_weight, _ordinary,
+    (Message("One weight of -1e-9, and two of -1e5"), _one_weight, _ordinary,
         "What becomes of these weights in float16? They are inputs of a node, too."),
-    ("Weights at the limits of float16", _weights_at_the_limits, _ordinary, _LIMITS),
-    ("An input of 65519", _large_input, _with_number(65519), _LIMITS),
-    ("An input of -65520", _large_input, _with_number(-65520), _LIMITS),
+    (Message("Weights at the limits of float16"), _weights_at_the_limits, _ordinary, _LIMITS),
+    (Message("An input of 65519"), _large_input, _with_number(65519), _LIMITS),
+    (Message("An input of -65520"), _large_input, _with_number(-65520), _LIMITS),
     ("Values that break below 0", _below_zero, _between(1.3, 2), "How small are the values below 0?"),
-    ("One row that breaks", _squares, _one_row, "Did you look at all rows of x?"),
-    ("The second part of a Split", _parts, _two_large_columns,
+    (Message("One row that breaks"), _squares, _one_row, "Did you look at all rows of x?"),
+    (Message("The second part of a Split"), _parts, _two_large_columns,
         "How many outputs has a Split, and which values has each?"),
-    ("A mask of -inf, and the logarithm of zero", _masked, _ordinary,
+    (Message("A mask of -inf, and the logarithm of zero"), _masked, _ordinary,
         "What is `np.float16(-np.inf)`? Only a finite number can become infinite."),
-    ("An output that float16 does not hold", _large_output, _between(0.6, 2), "How large is the output?"),
-    ("A weight that two nodes read", _shared_weight, _between(1e5, 2e5),
+    (Message("An output that float16 does not hold"), _large_output, _between(0.6, 2),
+        "How large is the output?"),
+    (Message("A weight that two nodes read"), _shared_weight, _between(1e5, 2e5),
         "Which of the two nodes breaks? The other one can read the same weight in float16."),
 )  # fmt: skip
 

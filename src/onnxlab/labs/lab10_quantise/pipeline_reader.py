@@ -29,6 +29,7 @@ from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -71,18 +72,20 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("Pixels less their mean, by their spread",
+    _Kind(Message("Pixels less their mean, by their spread"),
         "Compare the smallest and the largest number of your batches with those that the pipeline makes.",
         _STANDARDISED, "110, 120, 130", "50, 45, 40", 1),
-    _Kind("Pixels as they are, from 0 to 255",
+    _Kind(Message("Pixels as they are, from 0 to 255"),
         "The pipeline is another one here. Do your batches come from it?", _STANDARDISED, "0, 0, 0",
         "1, 1, 1", 0.4, odd=True, red_at_the_rim=True),
-    _Kind("Blue before red", "Which colour does the network get first, and which do your batches have there?",
+    _Kind(Message("Blue before red"),
+        "Which colour does the network get first, and which do your batches have there?",
         "g = Gather <axis = 2> (f, backwards) s = Sub (g, %(a)s) d = Div (s, %(b)s)", "160, 100, 30",
         "30, 40, 30", 0.6, odd=False),
-    _Kind("Pixels by a factor, to a power", "The pipeline is another one here. Do your batches come from it?",
+    _Kind(Message("Pixels by a factor, to a power"),
+        "The pipeline is another one here. Do your batches come from it?",
         "s = Div (f, %(b)s) d = Pow (s, %(a)s)", "1.5, 2, 1.2", "60, 70, 50", 0),
-    _Kind("The picture's own mean is taken away",
+    _Kind(Message("The picture's own mean is taken away"),
         "The pipeline is another one here. Do your batches come from it?",
         "m = ReduceMean <keepdims = 1> (f) c = Sub (f, m) s = Add (c, %(a)s) d = Div (s, %(b)s)", "3, -2, 0",
         "40, 40, 40", 0.2, odd=True),
@@ -182,14 +185,19 @@ def _write_batches(work: Work, number: int, reader: CalibrationDataReader) -> No
             # A copy: the reader may fill the same array again.
             by_kind.setdefault(f"{array.dtype}{array.shape[1:]}", []).append(np.array(array, ndmin=1))
     else:
-        msg = f"get_next() still returns batches after {MOST_BATCHES}; that is more than the check reads."
+        msg = Message(
+            "get_next() still returns batches after {most_batches}; that is more than the check reads.",
+            most_batches=MOST_BATCHES,
+        )
         raise Wrong(msg, "Does get_next() return None at the end of the pictures?")
     if not by_kind:
-        msg = "The first get_next() returned None: there is nothing to calibrate with."
-        raise Wrong(msg, "quantize_static would say `No data is collected`.")
+        nothing = "The first get_next() returned None: there is nothing to calibrate with."
+        raise Wrong(nothing, "quantize_static would say `No data is collected`.")
     for kind, arrays in by_kind.items():
         if arrays[0].dtype.kind not in "biufc":
-            msg = f"get_next() returns arrays of {arrays[0].dtype}; float32 was expected."
+            msg = Message(
+                "get_next() returns arrays of {dtype}; float32 was expected.", dtype=arrays[0].dtype
+            )
             raise Wrong(msg, "What does the pipeline give? Compare type and shape.")
         work.write_array(f"batches_{number}_{list(by_kind).index(kind)}", np.concatenate(arrays))
     work.write_json(f"names_{number}", [sorted(names), len(by_kind)])

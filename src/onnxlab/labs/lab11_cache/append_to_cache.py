@@ -26,6 +26,7 @@ from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import shuffle_nodes, unname_nodes
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
+from onnxlab.message import Message
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.session import open_session
 
@@ -48,12 +49,12 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("One layer that knows no positions", 1, (2, 2), positions=False),
-    _Kind("One layer and a Range for the positions", 1, (2, 2)),
-    _Kind("Two layers and a Range for the positions", 2, (3, 3)),
-    _Kind("Eleven layers with fewer heads for keys than for queries", 11, (4, 2), likely_names=True),
-    _Kind("Two layers whose Attention reads four axes", 2, (2, 1), four_axes=True),
-    _Kind("Two Attention nodes that read the same value", 2, (1, 1), same_input=True),
+    _Kind(Message("One layer that knows no positions"), 1, (2, 2), positions=False),
+    _Kind(Message("One layer and a Range for the positions"), 1, (2, 2)),
+    _Kind(Message("Two layers and a Range for the positions"), 2, (3, 3)),
+    _Kind(Message("Eleven layers with fewer heads for keys than for queries"), 11, (4, 2), likely_names=True),
+    _Kind(Message("Two layers whose Attention reads four axes"), 2, (2, 1), four_axes=True),
+    _Kind(Message("Two Attention nodes that read the same value"), 2, (1, 1), same_input=True),
 )
 
 

@@ -25,6 +25,7 @@ from onnxlab.kit.outcome import Difference, Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, changed_part, draw_weights
 from onnxlab.labs.lab11_cache.reading import ADVICE, Reading, readings
+from onnxlab.message import Message
 
 PASTS, PRESENTS = ("past_key", "past_value"), ("present_key", "present_value")
 INPUTS, OUTPUTS = ["ids", *PASTS], ["logits", *PRESENTS]
@@ -58,7 +59,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     with trying("the decoder", decoder=originals[1]):
         for decoder, original in zip(decoders, originals, strict=True):
             if name := changed_part(decoder, original):
-                msg = f"The decoder is another one afterwards: its {name} has changed."
+                msg = Message("The decoder is another one afterwards: its {name} has changed.", name=name)
                 raise Wrong(msg, "Others use this decoder too: what you change has to be a copy.")
     for exporter, (batch, new, past) in EXAMPLES.items():
         shape = batch, _HEADS, past, _SIZE
@@ -102,7 +103,11 @@ def _read(
         result = module(*given)
         require_type(result, (tuple, list), "forward(ids, past_key, past_value)")
         if len(result) != len(OUTPUTS):
-            msg = f"forward() returned {len(result)} values; three were expected: {', '.join(OUTPUTS)}."
+            msg = Message(
+                "forward() returned {count} values; three were expected: {outputs}.",
+                count=len(result),
+                outputs=", ".join(OUTPUTS),
+            )
             raise Wrong(msg, "The caller gives the cache back with the next tokens: it needs both parts.")
         for name, tensor in zip(OUTPUTS, result, strict=True):
             require_type(tensor, torch.Tensor, f"forward(), as {name},")
@@ -110,14 +115,14 @@ def _read(
             shape = cached if name in PRESENTS else [len(ids), end - begin, VOCABULARY]
             if list(tensor.shape) != shape:  # otherwise the next piece fails with PyTorch's own error
                 difference = Difference(f"{where}; {name}", str(shape), str(list(tensor.shape)))
-                msg = f"In PyTorch, {name} has another shape than it should."
+                msg = Message("In PyTorch, {name} has another shape than it should.", name=name)
                 look_at = (
                     ADVICE["cache"] if name in PRESENTS else "There are logits for each of the new tokens."
                 )
                 raise Wrong(msg, look_at, difference=difference)
         for name, before, after in zip(INPUTS, (ids, *cache), given, strict=True):
             if not torch.equal(before, after):
-                msg = f"forward() changes its argument {name}."
+                msg = Message("forward() changes its argument {name}.", name=name)
                 raise Wrong(msg, "The caller's tensors stay as they are; what is new is returned.")
     outputs: Sequence[torch.Tensor] = result
     return outputs

@@ -21,6 +21,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab11_cache.decoder import Step, changed_part, draw_weights
+from onnxlab.message import Message
 from onnxlab.runtime.refusals import short_reason
 
 
@@ -45,11 +46,13 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 try:
                     model = onnx.load(file)
                 except Exception as error:  # protobuf's errors, and missing external data
-                    msg = f"The file that export_step wrote is not an ONNX model: {short_reason(error)}"
+                    msg = Message(
+                        "The file that export_step wrote is not an ONNX model: {why}", why=short_reason(error)
+                    )
                     raise Wrong(msg, "`onnx.load(file)` has to read it.") from None
                 work.write_model(f"step_{number}", model)
                 if name := changed_part(step, original):
-                    msg = f"The step is another one afterwards: its {name} has changed."
+                    msg = Message("The step is another one afterwards: its {name} has changed.", name=name)
                     raise Wrong(msg, "An export leaves the module as it is.")
 
 

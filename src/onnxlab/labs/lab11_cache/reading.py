@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from onnxlab.labs.lab11_cache.decoder import LONGEST, VOCABULARY
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 ADVICE = {
@@ -42,9 +43,13 @@ class Reading:
 
     def describe(self, begin: int, end: int) -> str:
         """Return a piece in words."""
-        tokens = f"{end - begin} new token{'s' if end - begin > 1 else ''}"
-        cache = f"after a cache of {begin}" if begin else "and an empty cache"
-        return f"{tokens} {cache}, batch of {len(self.ids)}"
+        count, batch = end - begin, len(self.ids)
+        tokens = Message("1 new token") if count == 1 else Message("{count} new tokens", count=count)
+        if begin:
+            return Message(
+                "{tokens} after a cache of {size}, batch of {batch}", tokens=tokens, size=begin, batch=batch
+            )
+        return Message("{tokens} and an empty cache, batch of {batch}", tokens=tokens, batch=batch)
 
 
 def readings(random: np.random.Generator) -> Iterator[Reading]:
@@ -62,13 +67,13 @@ def readings(random: np.random.Generator) -> Iterator[Reading]:
         batches,
         (
             # First what no mask and no cache decides: what fails later then says why.
-            ("one token at a time from the start", (1,) * (few() + few())),
-            ("the whole text at once", (few() + few(),)),
-            ("some tokens, then one at a time", (few(), 1, 1, 1)),
-            ("several tokens at a time", (few(), few(), few())),
-            ("as many new tokens as there are cached", (same, same, 2 * same)),
-            ("a cache up to the last position", (LONGEST - nearly_all - 2, 1, nearly_all, 1)),
-            ("the longest text at once", (LONGEST,)),
+            (Message("one token at a time from the start"), (1,) * (few() + few())),
+            (Message("the whole text at once"), (few() + few(),)),
+            (Message("some tokens, then one at a time"), (few(), 1, 1, 1)),
+            (Message("several tokens at a time"), (few(), few(), few())),
+            (Message("as many new tokens as there are cached"), (same, same, 2 * same)),
+            (Message("a cache up to the last position"), (LONGEST - nearly_all - 2, 1, nearly_all, 1)),
+            (Message("the longest text at once"), (LONGEST,)),
         ),
         strict=True,
     ):

@@ -23,6 +23,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 EXAMPLE = 20  # candidates at the export
@@ -84,11 +85,13 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
                 result = modules[k](*given)
                 require_type(result, (tuple, list), "forward(boxes, scores)")
                 if len(result) != 2:
-                    msg = f"forward(boxes, scores) returned {len(result)} values; two were expected."
+                    msg = Message(
+                        "forward(boxes, scores) returned {n} values; two were expected.", n=len(result)
+                    )
                     raise Wrong(msg, "Return the boxes first, then their scores.")
                 for before, after, name in zip((boxes, scores), given, ("boxes", "scores"), strict=True):
                     if not torch.equal(before, after):
-                        msg = f"forward() changes its argument {name}."
+                        msg = Message("forward() changes its argument {name}.", name=name)
                         raise Wrong(msg, "The caller's tensors stay as they are; what is new is returned.")
                 for name, tensor in zip(OUTPUTS, result, strict=True):
                     work.write_array(f"torch_{number}_{name}", tensor)

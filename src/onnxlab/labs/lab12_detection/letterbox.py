@@ -30,6 +30,7 @@ from onnxlab.kit.outcome import trying
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import shuffle_nodes, unname_nodes
+from onnxlab.message import Message
 from onnxlab.runtime.session import open_session
 
 
@@ -68,10 +69,10 @@ _LIKELY_NAMES = (
     "axes", "zero", "one", "two", "half", "grey", "pads", "resized", "padded", "longer", "batch", "scale",
 )  # fmt: skip
 _KINDS = (
-    _Kind("that finds four boxes", (8, 13), 4),
-    _Kind("that finds one box", (1, 4), 1),
-    _Kind("with names that you may use, too", (15, 21), 3, _LIKELY_NAMES),
-    _Kind("that finds any number of boxes", (41, 49), 0),
+    _Kind(Message("that finds four boxes"), (8, 13), 4),
+    _Kind(Message("that finds one box"), (1, 4), 1),
+    _Kind(Message("with names that you may use, too"), (15, 21), 3, _LIKELY_NAMES),
+    _Kind(Message("that finds any number of boxes"), (41, 49), 0),
 )
 
 
@@ -85,7 +86,9 @@ def _questions(random: np.random.Generator) -> Iterator[LetterboxQuestion]:
         if side > 10:
             unname_nodes(random, model)
             shuffle_nodes(random, model)
-        yield LetterboxQuestion(f"A network for {side} x {side} {kind.where}", model, side=side)
+        yield LetterboxQuestion(
+            Message("A network for {side} x {side} {kind.where}", side=side, kind=kind), model, side=side
+        )
 
 
 def _network(s: Sketch, side: int, count: int) -> onnx.ModelProto:

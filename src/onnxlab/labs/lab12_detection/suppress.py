@@ -28,6 +28,7 @@ from onnxlab.kit.outcome import trying
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import shuffle_nodes, unname_nodes
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
@@ -86,7 +87,11 @@ def _questions(random: np.random.Generator) -> Iterator[DetectorQuestion]:
             unname_nodes(random, detector)
             shuffle_nodes(random, detector)
         iou = _exact_overlap(random, *overlaps) if exact else float(np.float32(random.uniform(*overlaps)))
-        where = f"A detector with {classes} classes" if classes > 1 else "A detector with one class"
+        where = (
+            Message("A detector with {classes} classes", classes=classes)
+            if classes > 1
+            else Message("A detector with one class")
+        )
         yield DetectorQuestion(
             where, detector, classes=classes, iou=iou, least=float(np.float32(least)), most=most, exact=exact
         )

@@ -19,6 +19,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 EXPORTERS = (Exporter.TORCH_EXPORT, Exporter.TORCHSCRIPT)
 """Those that a repair is exported with, the default one first."""
@@ -52,13 +53,22 @@ class Examination:
             result = answers[self.diagnosis]()
             require_type(result, tuple, call)
             if len(result) != 2:
-                msg = f"{call} returned {len(result)} values; a stage and a tuple of inputs were expected."
+                msg = Message(
+                    "{call} returned {count} values; a stage and a tuple of inputs were expected.",
+                    call=call,
+                    count=len(result),
+                )
                 raise Wrong(msg, "Are the inputs in a tuple of their own?")
             stage, inputs = result
             require_type(stage, str, f"{call}, first value,")
             require_type(inputs, tuple, f"{call}, second value,")
             if len(inputs) != len(self.axes):
-                msg = f"{call} returned {len(inputs)} inputs; the module has {len(self.axes)}."
+                msg = Message(
+                    "{call} returned {count} inputs; the module has {count2}.",
+                    call=call,
+                    count=len(inputs),
+                    count2=len(self.axes),
+                )
                 raise Wrong(msg, "A tuple of one tensor is written (x,), with a comma.")
             for name, tensor in zip(self.axes, inputs, strict=True):
                 require_type(tensor, torch.Tensor, f"{call}, input {name},")

@@ -23,6 +23,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 WARM_UP = 3
 """Calls of each callable that are not timed."""
@@ -97,10 +98,12 @@ class Computer:
     def _call(self, number: int, size: int) -> None:
         scenario, inputs = self._scenario, self.inputs[number]
         if size not in scenario.inputs:
-            msg = f"A callable got {size!r}, which is not one of the inputs."
+            msg = Message("A callable got {size!r}, which is not one of the inputs.", size=size)
             raise Wrong(msg, "Hand each element of `inputs` to both callables.")
         if len(inputs) > 10 * len(scenario.inputs):
-            msg = f"A callable was called {len(inputs)} times, for {len(scenario.inputs)} inputs."
+            msg = Message(
+                "A callable was called {n} times, for {m} inputs.", n=len(inputs), m=len(scenario.inputs)
+            )
             raise Wrong(msg, "Three calls to warm up, and one with each input.")
         timed = len(inputs) - WARM_UP
         factor = scenario.disturbed.get((number, timed), 1.0) if timed >= 0 else scenario.cold[number]
@@ -130,7 +133,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
     yield (
         "calm",
         Scenario(
-            where="Nothing disturbs, and the second is slower",
+            where=Message("Nothing disturbs, and the second is slower"),
             look_at=calm,
             inputs=same(10),
             costs=costs(3, 50),
@@ -139,7 +142,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
     yield (
         "calm",
         Scenario(
-            where="Nothing disturbs, and the second is faster",
+            where=Message("Nothing disturbs, and the second is faster"),
             look_at=calm,
             inputs=same(4),
             costs=costs(0.02, 0.3),
@@ -150,7 +153,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
         yield (
             "cold",
             Scenario(
-                where="Two inputs, and slow first calls",
+                where=Message("Two inputs, and slow first calls"),
                 look_at=warm,
                 inputs=same(2),
                 costs=costs(0.5, 2),
@@ -158,14 +161,14 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
             ),
         )
     for alternate in (1.4, 1 / 1.4):
-        where = f"Every second call takes {alternate:.2g} times as long"
+        where = Message("Every second call takes {alternate:.2g} times as long", alternate=alternate)
         yield (
             "order",
             Scenario(
                 where=where, look_at=_ORDER, inputs=same(20), costs=costs(0.7, 1.4), alternate=alternate
             ),
         )
-    where = "Every second call of the first half takes 1.6 times as long"
+    where = Message("Every second call of the first half takes 1.6 times as long")
     half = 2 * WARM_UP + 20
     yield (
         "order",
@@ -175,7 +178,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
     )
     drift = "When is the first measured, and when the second? What has changed between the two?"
     for factor in (1.08, 1 / 1.08):
-        where = f"Each call takes {factor:.2g} times as long as the one before it"
+        where = Message("Each call takes {factor:.2g} times as long as the one before it", factor=factor)
         yield (
             "drift",
             Scenario(where=where, look_at=drift, inputs=same(10), costs=costs(0.7, 1.4), drift=factor),
@@ -185,7 +188,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
         disturbed = {(number, int(rounds[0])): 0.01, (number, int(rounds[1])): 0.01}
         disturbed |= {(1 - number, int(rounds[2])): 100.0, (number, int(rounds[3])): 100.0}
         disturbed |= {(number, int(rounds[4])): 150.0}
-        where = f"Five calls are disturbed, most of the {('first', 'second')[number]}"
+        where = Message("Five calls are disturbed, most of the {value}", value=("first", "second")[number])
         yield (
             "single",
             Scenario(where=where, look_at=_MEDIAN, inputs=same(10), costs=costs(0.5, 2), disturbed=disturbed),
@@ -196,7 +199,7 @@ def draw_scenarios(random: np.random.Generator) -> Iterator[tuple[str, Scenario]
         yield (
             "sizes",
             Scenario(
-                where="Inputs of very different sizes",
+                where=Message("Inputs of very different sizes"),
                 look_at=sizes,
                 inputs=inputs,
                 costs=costs(0.3, 3),

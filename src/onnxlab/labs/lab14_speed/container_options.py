@@ -26,6 +26,7 @@ from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 MOST = 64
@@ -68,30 +69,30 @@ def draw_containers(random: np.random.Generator) -> Iterator[Container]:
         return float(random.uniform(0.6, 0.95))
 
     few = int(random.integers(5, 9))
-    yield draw(None, allowed=few, where="No quota")
-    yield draw(allowed=few, where="No file with a quota")
-    yield draw(float(few), where="A quota of whole CPUs")
-    yield draw(few + part(), where="A quota with a part of a CPU")
-    yield draw(0.3 * part(), where="A quota of less than one CPU")
-    yield draw(few + 4.0, allowed=few, where="A quota above the allowed CPUs")
-    yield draw(few + 3.0, None, float(few), where="The group above has the smaller quota")
-    yield draw(few + part(), few + 5.0, None, where="The container has the smaller quota")
-    yield draw(few + 2.0, few - part(), few + 1.0, where="The smallest quota is between two others")
+    yield draw(None, allowed=few, where=Message("No quota"))
+    yield draw(allowed=few, where=Message("No file with a quota"))
+    yield draw(float(few), where=Message("A quota of whole CPUs"))
+    yield draw(few + part(), where=Message("A quota with a part of a CPU"))
+    yield draw(0.3 * part(), where=Message("A quota of less than one CPU"))
+    yield draw(few + 4.0, allowed=few, where=Message("A quota above the allowed CPUs"))
+    yield draw(few + 3.0, None, float(few), where=Message("The group above has the smaller quota"))
+    yield draw(few + part(), few + 5.0, None, where=Message("The container has the smaller quota"))
+    yield draw(few + 2.0, few - part(), few + 1.0, where=Message("The smallest quota is between two others"))
     two = (f"{few * 200_000} 200000\n", f"{(few + 1) * 20_000} 20000\n")
     yield Container(
-        where="Two quotas with two periods", limits=two, allowed=frozenset(range(many)), sessions=1
+        where=Message("Two quotas with two periods"), limits=two, allowed=frozenset(range(many)), sessions=1
     )
     yield Container(
-        where="Two quotas with two periods, in turn",
+        where=Message("Two quotas with two periods, in turn"),
         limits=two[::-1],
         allowed=frozenset(range(many)),
         sessions=1,
     )
-    yield draw(2 * few + 1 + part(), sessions=2, where="A quota and two sessions")
-    yield draw(None, allowed=11, sessions=3, where="Three sessions share the allowed CPUs")
-    yield draw(3 + part(), sessions=few, where="More sessions than CPUs")
-    yield draw(part(), allowed=few, sessions=4, where="Four sessions and less than one CPU")
-    yield draw(4.0, allowed=1, where="One allowed CPU")
+    yield draw(2 * few + 1 + part(), sessions=2, where=Message("A quota and two sessions"))
+    yield draw(None, allowed=11, sessions=3, where=Message("Three sessions share the allowed CPUs"))
+    yield draw(3 + part(), sessions=few, where=Message("More sessions than CPUs"))
+    yield draw(part(), allowed=few, sessions=4, where=Message("Four sessions and less than one CPU"))
+    yield draw(4.0, allowed=1, where=Message("One allowed CPU"))
 
 
 def draw_model(random: np.random.Generator) -> tuple[onnx.ModelProto, Array]:
@@ -115,7 +116,12 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             options[number] = answers["container_options"](*arguments)
             require_type(options[number], ort.SessionOptions, "container_options()")
             if (threads := options[number].intra_op_num_threads) > MOST:
-                msg = f"{container.where}: {threads} threads; no container here has {MOST} CPUs."
+                msg = Message(
+                    "{container.where}: {threads} threads; no container here has {most} CPUs.",
+                    container=container,
+                    threads=threads,
+                    most=MOST,
+                )
                 raise Wrong(msg, "Which of the three arguments limits the CPUs?")
     settings = []
     for number, container in enumerate(containers):

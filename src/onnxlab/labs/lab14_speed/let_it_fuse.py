@@ -23,6 +23,7 @@ from onnx import TensorProto, helper
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.variations import vary
+from onnxlab.message import Message
 
 CHANNELS = 4
 OPSET = 18
@@ -178,19 +179,19 @@ _ORDER = "In which order does the pattern that is fused multiply?"
 _READ = "Who else reads the value that you change, and what does that reader get?"
 # What the model is an example of, what draws it, whether its weights are inputs, too, where to look.
 _KINDS: tuple[tuple[str, Callable[[_Graph, str], str], bool, str], ...] = (
-    ("A Conv whose result is an output, too", _conv_output, False, _OUTPUT),
-    ("Two Convs whose results are outputs, of which one is needed", _conv_needed, False, _OUTPUT),
-    ("A BatchNormalization whose result is an output, too", _normalised_output, False, _OUTPUT),
-    ("Weights of a BatchNormalization among the inputs", _normalised_inputs, True, _LISTED),
-    ("A GELU with an output inside", _gelu_output, False, _OUTPUT),
-    ("A GELU whose numbers are among the inputs", _gelu_inputs, True, _LISTED),
-    ("A GELU in the exporter's order", _gelu_order, False, _ORDER),
-    ("Three GELUs in a row", _gelus, False, _ORDER),
-    ("Two GELUs side by side", _two_gelus, False, _ORDER),
-    ("Somebody else reads the inner product of a GELU", _inner_read, False, _READ),
-    ("The inner product of a GELU is needed", _inner_needed, False, _READ),
-    ("Products that belong to no GELU", _products, False, _READ),
-    ("All three reasons in one model", _everything, True, f"{_OUTPUT} {_LISTED}"),
+    (Message("A Conv whose result is an output, too"), _conv_output, False, _OUTPUT),
+    (Message("Two Convs whose results are outputs, of which one is needed"), _conv_needed, False, _OUTPUT),
+    (Message("A BatchNormalization whose result is an output, too"), _normalised_output, False, _OUTPUT),
+    (Message("Weights of a BatchNormalization among the inputs"), _normalised_inputs, True, _LISTED),
+    (Message("A GELU with an output inside"), _gelu_output, False, _OUTPUT),
+    (Message("A GELU whose numbers are among the inputs"), _gelu_inputs, True, _LISTED),
+    (Message("A GELU in the exporter's order"), _gelu_order, False, _ORDER),
+    (Message("Three GELUs in a row"), _gelus, False, _ORDER),
+    (Message("Two GELUs side by side"), _two_gelus, False, _ORDER),
+    (Message("Somebody else reads the inner product of a GELU"), _inner_read, False, _READ),
+    (Message("The inner product of a GELU is needed"), _inner_needed, False, _READ),
+    (Message("Products that belong to no GELU"), _products, False, _READ),
+    (Message("All three reasons in one model"), _everything, True, f"{_OUTPUT} {_LISTED}"),
 )
 
 

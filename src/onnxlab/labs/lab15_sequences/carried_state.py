@@ -20,6 +20,7 @@ from torch import nn
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.samples import normal
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
+from onnxlab.message import Message
 
 
 class Network(nn.Module):
@@ -58,9 +59,9 @@ def _draw(random: np.random.Generator) -> Sequence[Module]:
     """Draw three networks."""
     features = map(int, random.permutation(4) + 1)
     return [
-        _module(random, Network(next(features), 4, 1), where="the network with a kernel of 4"),
-        _module(random, Network(next(features), 5, 2), where="the network of two layers"),
-        _module(random, Network(next(features), 2, 1), where="the network with a kernel of 2"),
+        _module(random, Network(next(features), 4, 1), where=Message("the network with a kernel of 4")),
+        _module(random, Network(next(features), 5, 2), where=Message("the network of two layers")),
+        _module(random, Network(next(features), 2, 1), where=Message("the network with a kernel of 2")),
     ]
 
 

@@ -20,6 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.samples import normal
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
+from onnxlab.message import Message
 
 
 class Packed(nn.Module):
@@ -39,9 +40,9 @@ class Packed(nn.Module):
 def _draw(random: np.random.Generator) -> Sequence[Module]:
     """Draw three LSTMs."""
     return [
-        _module(random, 3, 4, where="the LSTM with biases"),
-        _module(random, 2, 5, bias=False, where="the LSTM without biases"),
-        _module(random, 1, 3, where="the LSTM of one feature"),
+        _module(random, 3, 4, where=Message("the LSTM with biases")),
+        _module(random, 2, 5, bias=False, where=Message("the LSTM without biases")),
+        _module(random, 1, 3, where=Message("the LSTM of one feature")),
     ]
 
 

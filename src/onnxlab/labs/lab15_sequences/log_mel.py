@@ -20,6 +20,7 @@ from torch import nn
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.samples import normal
 from onnxlab.labs.lab15_sequences.requested import Inputs, Module, Requested
+from onnxlab.message import Message
 
 FLOOR = 0.01
 
@@ -67,7 +68,7 @@ def _module(window: torch.Tensor, filters: torch.Tensor, hop: int) -> Module:
         click[0, int(random.integers(size, 4 * size))] = 1.0
         return [(x,) for x in (*drawn, torch.zeros(1, 2 * size), click, 20 * drawn[1], 0.01 * drawn[2])]
 
-    where = f"the spectrogram with a window of {size} and a hop of {hop}"
+    where = Message("the spectrogram with a window of {size} and a hop of {hop}", size=size, hop=hop)
     arguments = {"window": window, "filters": filters, "hop": hop}
     return Module(where, arguments, Spectrogram(window, filters, hop), inputs, example)
 

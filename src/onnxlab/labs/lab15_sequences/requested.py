@@ -18,6 +18,7 @@ from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -73,7 +74,11 @@ class Requested:
                 result = modules[number](*(tensor.clone() for tensor in inputs))
                 outputs = result if isinstance(result, tuple | list) else (result,)
                 if len(outputs) != len(self.outputs):
-                    msg = f"forward() returned {len(outputs)} values; expected: {', '.join(self.outputs)}."
+                    msg = Message(
+                        "forward() returned {count} values; expected: {outputs}.",
+                        count=len(outputs),
+                        outputs=", ".join(self.outputs),
+                    )
                     raise Wrong(msg, "The next piece needs all that was read before.")
                 for name, tensor in zip(self.outputs, outputs, strict=True):
                     work.write_array(f"torch_{number}_{i}_{name}", tensor)

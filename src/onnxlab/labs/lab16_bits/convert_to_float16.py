@@ -17,6 +17,7 @@ import numpy as np
 
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 __all__ = ["ASKS", "Float16Question", "produce"]
@@ -87,11 +88,16 @@ def _harmless(s: Sketch, x: str) -> str:
 
 _Draw = Callable[[Sketch, str], str]
 _KINDS: tuple[tuple[str, _Draw, float, str], ...] = (
-    ("A root mean square", _root_mean_square, 400.0, "How large is the square, and who reads it?"),
-    ("Two products, one of them large", _two_products, 300.0, "Which of the two Mul breaks?"),
-    ("A MatMul with a large result", _wide_matmul, 60.0, "How large is the output of each MatMul?"),
-    ("A weight of 30,000", _large_weight, 1.5, "What does the converter make of a weight above 10,000?"),
-    ("A model that float16 does not break", _harmless, 5.0, "No number is above 65504 here."),
+    (Message("A root mean square"), _root_mean_square, 400.0, "How large is the square, and who reads it?"),
+    (Message("Two products, one of them large"), _two_products, 300.0, "Which of the two Mul breaks?"),
+    (Message("A MatMul with a large result"), _wide_matmul, 60.0, "How large is the output of each MatMul?"),
+    (
+        Message("A weight of 30,000"),
+        _large_weight,
+        1.5,
+        "What does the converter make of a weight above 10,000?",
+    ),
+    (Message("A model that float16 does not break"), _harmless, 5.0, "No number is above 65504 here."),
 )
 
 

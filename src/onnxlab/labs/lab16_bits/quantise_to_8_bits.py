@@ -18,6 +18,7 @@ import numpy as np
 
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 __all__ = ["ASKS", "Int8Question", "produce"]
@@ -90,11 +91,11 @@ def _pooled(s: Sketch, x: str) -> str:
 
 _Draw = Callable[[Sketch, str], str]
 _KINDS: tuple[tuple[str, _Draw, int, tuple[int, ...]], ...] = (
-    ("Three Conv in a row, the last batch is the largest", _chain, -1, ()),
-    ("A sum of two branches, the first batch is the largest", _residual, 0, ()),
-    ("A gate, one Conv stays in float32", _gated, 2, (1,)),
-    ("A pooling, the first and the last Conv stay in float32", _pooled, 1, (0, 2)),
-    ("Three Conv in a row, the one in the middle stays in float32", _chain, 3, (1,)),
+    (Message("Three Conv in a row, the last batch is the largest"), _chain, -1, ()),
+    (Message("A sum of two branches, the first batch is the largest"), _residual, 0, ()),
+    (Message("A gate, one Conv stays in float32"), _gated, 2, (1,)),
+    (Message("A pooling, the first and the last Conv stay in float32"), _pooled, 1, (0, 2)),
+    (Message("Three Conv in a row, the one in the middle stays in float32"), _chain, 3, (1,)),
 )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.samples import Sketch
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
 __all__ = ["ASKS", "FourBitQuestion", "produce"]
@@ -90,22 +91,27 @@ def _with_gemm(s: Sketch, x: str) -> str:
 
 _Draw = Callable[[Sketch, str], str]
 _KINDS: tuple[tuple[str, _Draw, int, str], ...] = (
-    ("Three MatMul", _three, _WIDTH, "No MatMul costs too much here."),
+    (Message("Three MatMul"), _three, _WIDTH, "No MatMul costs too much here."),
     (
-        "Three MatMul, the first is expensive",
+        Message("Three MatMul, the first is expensive"),
         lambda s, x: _three(s, x, (0,)),
         _WIDTH,
         "What does each MatMul cost if it alone has 4 bits?",
     ),
     (
-        "Three MatMul, two are expensive",
+        Message("Three MatMul, two are expensive"),
         lambda s, x: _three(s, x, (1, 2)),
         _WIDTH,
         "What does each MatMul cost if it alone has 4 bits?",
     ),
-    ("A MatMul of two activations", _attention, _WIDTH, "Which MatMul has a weight?"),
-    ("A Gemm between two MatMul", _with_gemm, _WIDTH, "What does the tool make of a Gemm?"),
-    ("Weights of 40 inputs", lambda s, x: _three(s, x, inputs=40), 40, "No MatMul costs too much here."),
+    (Message("A MatMul of two activations"), _attention, _WIDTH, "Which MatMul has a weight?"),
+    (Message("A Gemm between two MatMul"), _with_gemm, _WIDTH, "What does the tool make of a Gemm?"),
+    (
+        Message("Weights of 40 inputs"),
+        lambda s, x: _three(s, x, inputs=40),
+        40,
+        "No MatMul costs too much here.",
+    ),
 )
 
 

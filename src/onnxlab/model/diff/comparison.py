@@ -9,6 +9,7 @@ from typing import TypeAlias
 import onnx
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.message import Message
 from onnxlab.model.diff.matching import Matching, match
 from onnxlab.model.diff.scope import Scope, Token, plain_attributes
 from onnxlab.model.distance import largest_difference
@@ -21,6 +22,25 @@ _Slots: TypeAlias = list[tuple[Value | None, Value | None]]
 
 _MOST_NODES = 100_000  # traced; more take longer than anybody waits
 _LINES = 20  # of the text; a long list helps nobody
+_CHANGED = {
+    "attribute": Message("attribute {name} {before} -> {after}"),
+    "function": Message("function {name} {before} -> {after}"),
+    "input": Message("input {name} {before} -> {after}"),
+    "operator": Message("operator {before} -> {after}"),
+    "opset": Message("opset {name} {before} -> {after}"),
+    "output": Message("output {name} {before} -> {after}"),
+    "subgraph": Message("subgraph {name} {before} -> {after}"),
+    "weight": Message("weight {name} {before} -> {after}"),
+}
+_DIFFERS = {
+    "attribute": Message("attribute {name} differs"),
+    "subgraph": Message("subgraph {name} differs"),
+    "weight": Message("weight {name} differs"),
+}
+_DIFFERS_BY = {
+    "attribute": Message("attribute {name} differs by up to {number:.3g}"),
+    "weight": Message("weight {name} differs by up to {number:.3g}"),
+}
 _LONGEST = 40  # characters of an attribute's value in a message
 
 
@@ -45,12 +65,15 @@ class Change:
     def __str__(self) -> str:
         what = f"{self.kind} {self.name}".strip()
         if self.max_abs is not None and math.isinf(self.max_abs):
-            return f"{what} is NaN or infinite in one of them only"
+            return Message("{what} is NaN or infinite in one of them only", what=what)
         if self.max_abs is not None:
-            return f"{what} differs by up to {self.max_abs:.3g}"
+            return Message(_DIFFERS_BY[self.kind], name=self.name, number=self.max_abs)
         if self.before == self.after:
-            return f"{what} differs"
-        return f"{what} {self.before or 'nothing'} -> {self.after or 'nothing'}"
+            return Message(_DIFFERS.get(self.kind, "{kind} {name} differs"), kind=self.kind, name=self.name)
+        sides = (side or Message("nothing") for side in (self.before, self.after))
+        return Message(
+            _CHANGED[self.kind], name=self.name, **dict(zip(("before", "after"), sides, strict=True))
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +91,8 @@ class NodeChange:
     changes: tuple[Change, ...]
 
     def __str__(self) -> str:
-        return f"~ {self.before}: {'; '.join(str(change) for change in self.changes)}"
+        changes = Message.compose("; ", map(str, self.changes))
+        return Message("~ {before}: {changes}", before=str(self.before), changes=changes)
 
 
 @dataclass(frozen=True)
@@ -125,12 +149,13 @@ class GraphDiff:
         lines = [str(change) for change in self.opsets + self.inputs + self.outputs + self.functions]
         lines += _runs("-", self.removed) + _runs("+", self.added)
         lines += [str(change) for change in self.changed]
-        lines = lines or ["No difference."]
+        lines = lines or [Message("No difference.")]
         if self.renamed:
-            lines.append("renamed: " + ", ".join(f"{old} -> {new}" for old, new in self.renamed))
+            pairs = ", ".join(f"{old} -> {new}" for old, new in self.renamed)
+            lines.append(Message("renamed: {pairs}", pairs=pairs))
         if len(lines) > _LINES:
-            lines[_LINES:] = [f"... and {len(lines) - _LINES} more"]
-        return "\n".join(map(plain, lines))  # names are a stranger's: one entry stays one line
+            lines[_LINES:] = [Message("... and {number} more", number=len(lines) - _LINES)]
+        return Message.compose("\n", map(plain, lines))  # names are a stranger's: one entry stays one line
 
 
 def _runs(sign: str, nodes: Sequence[GraphNode]) -> list[str]:
@@ -187,7 +212,9 @@ def _require_comparable(*models: onnx.ModelProto) -> None:
     count = f"{len(nodes):,}"
     # A body is traced once for each graph around it.
     if sum(node.path.count("/") // 2 + 1 for node in nodes) > _MOST_NODES:
-        msg = f"The models are too large to be compared: together they have {count} nodes."
+        msg = Message(
+            "The models are too large to be compared: together they have {count} nodes.", count=count
+        )
         why = "Bodies inside one another count once for each body around them."
         raise ModelNotReadable(msg, why, "Compare a part of each: onnx.utils.extract_model() cuts one out.")
 

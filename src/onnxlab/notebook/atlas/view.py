@@ -16,6 +16,7 @@ import traitlets
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Exporter
 from onnxlab.language import script_words, tr
+from onnxlab.message import Message
 from onnxlab.notebook.outputs import SavedAndLive, hiding_script
 from onnxlab.operators import Link, known_operators, links, recording
 from onnxlab.tables import Table, table
@@ -99,7 +100,9 @@ class Atlas(SavedAndLive):
     def _table(self) -> Table:
         settings = f"opset {self.opset}" + f", {self.element}" * bool(self.element)
         return table(
-            self.rows(), ["operator", "exporter", *LINKS], caption=f"Operator atlas, {settings}: an excerpt"
+            self.rows(),
+            ["operator", "exporter", *LINKS],
+            caption=Message("Operator atlas, {settings}: an excerpt", settings=settings),
         )
 
     def _ipython_display_(self) -> None:
@@ -149,15 +152,21 @@ def atlas(
     ):
         if setting not in allowed:
             choices = ", ".join(repr(value) for value in allowed)
-            raise OnnxLabError(f"The atlas does not know {setting!r}.", then=f"Use one of {choices}.")
+            raise OnnxLabError(
+                "The atlas does not know {setting!r}.",
+                then="Use one of {choices}.",
+                setting=setting,
+                choices=choices,
+            )
     if excerpt is None:
         exact = search.removeprefix("aten::")
         excerpt = (exact,) if f"aten::{exact}" in known_operators() else EXCERPT
     unknown = [name for name in excerpt if f"aten::{name}" not in known_operators()]
     if unknown:
         raise OnnxLabError(
-            f"PyTorch has no operator {html.escape(unknown[0])!r}.",
+            "PyTorch has no operator {escape!r}.",
             then="Search for a part of its name in the atlas.",
+            escape=html.escape(unknown[0]),
         )
     return Atlas(search, excerpt, opset, exporter, missing, element)
 
@@ -174,10 +183,12 @@ def marked(chain: Sequence[Link], element: str = "") -> dict[str, str]:
     """
     *before, kernel = chain
     if without := kernel.lacks.get(element):
-        kernel = Link("\u2717", f"no kernel for {element}: {without}", {})
+        kernel = Link(
+            "\u2717", Message("no kernel for {element}: {without}", element=element, without=without), {}
+        )
     named = dict(zip(("operator", *LINKS[1:4]), (*before, kernel), strict=True))
     missing = next((name for name, link in named.items() if link.mark == "\u2717"), "")
-    nothing = "? unknown" if any(link.mark == "?" for link in named.values()) else "\u2713 none"
+    nothing = Message("? unknown") if any(link.mark == "?" for link in named.values()) else "\u2713 none"
     cells = {
         column: f"{link.mark} {link.text}" for column, link in zip(LINKS[:4], named.values(), strict=True)
     }

@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
-from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.message import Message as Proto
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
@@ -125,7 +126,9 @@ class Weight:
                 length = size - offset if length < 0 else length
                 if offset < 0 or offset + length > size:
                     raise ModelNotReadable(
-                        f"The weights file {path.name} has {size} bytes, fewer than the model says."
+                        "The weights file {path.name} has {size} bytes, fewer than the model says.",
+                        path=path,
+                        size=size,
                     )
                 file.seek(offset)
                 return _within_limit(file.read(min(length, _LARGEST_WEIGHT + 1)))
@@ -133,7 +136,7 @@ class Weight:
             raise ModelNotReadable("The model gives a place of a weight that is not a number.") from error
         except OSError as error:
             raise ModelNotReadable(
-                f"The weights file {path.name} cannot be read: {error.strerror}."
+                "The weights file {path.name} cannot be read: {error.strerror}.", path=path, error=error
             ) from error
 
 
@@ -163,7 +166,7 @@ class LeanModel:
         """
         number = placeholder.removeprefix("weight-")
         if not (number.isascii() and number.isdigit() and int(number) < len(self.weights)):
-            raise ModelNotReadable(f"The model has no weight {placeholder[:80]!r}.")
+            raise ModelNotReadable("The model has no weight {placeholder!r}.", placeholder=placeholder[:80])
         return self.weights[int(number)]
 
 
@@ -219,7 +222,7 @@ def _bodies(model: ModelProto, copy: ModelProto) -> Iterator[tuple[_Body, _Body,
             todo += [(f"{node.path}/{label}", graph, other) for (label, graph), (_, other) in inner]
 
 
-def _copy_fields(source: Message, target: Message, *, but: str) -> None:
+def _copy_fields(source: Proto, target: Proto, *, but: str) -> None:
     """Copy all fields of a message except one, which may be too large to copy."""
     for descriptor, value in source.ListFields():
         if descriptor.name == but:
@@ -246,7 +249,10 @@ def _slim(source: TensorProto, target: TensorProto, weights: list[Weight], folde
 
 def _within_limit(data: bytes) -> bytes:
     if len(data) > _LARGEST_WEIGHT:
-        raise ModelNotReadable(f"The weight is larger than {_LARGEST_WEIGHT >> 20} MB, too large to show.")
+        raise ModelNotReadable(
+            "The weight is larger than {largest_weight} MB, too large to show.",
+            largest_weight=_LARGEST_WEIGHT >> 20,
+        )
     return data
 
 
@@ -268,6 +274,7 @@ def _inside_folder(folder: Path | None, location: str) -> Path:
         path = root
     if not location or root not in path.parents:
         raise ModelNotReadable(
-            f"The model points outside its own folder for weights: {location[:80]!r}. Nothing was read."
+            "The model points outside its own folder for weights: {location!r}. Nothing was read.",
+            location=location[:80],
         )
     return path

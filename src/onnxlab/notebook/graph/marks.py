@@ -51,8 +51,9 @@ def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: 
     for name, colour in _colours(highlight).items():
         if not _COLOUR.fullmatch(colour):
             raise OnnxLabError(
-                f"{colour!r} is not a CSS colour.",
+                "{colour!r} is not a CSS colour.",
                 then='Give a name such as "orange" or a number such as "#e8590c".',
+                colour=colour,
             )
         for path, node in nodes.items():
             if name in _names(node):
@@ -158,9 +159,9 @@ def unknown_names(existing: Collection[str], names: Iterable[str]) -> list[str]:
         if name not in existing:
             near = ", ".join(difflib.get_close_matches(name, sorted(existing), 3))
             notes.append(
-                tr(f"Nothing in the graph is called {name!r}; near: {near}.")
+                tr("Nothing in the graph is called {name!r}; near: {near}.", name=name, near=near)
                 if near
-                else tr(f"Nothing in the graph is called {name!r}.")
+                else tr("Nothing in the graph is called {name!r}.", name=name)
             )
     return notes
 
@@ -229,7 +230,11 @@ def _pairs(difference: GraphDiff) -> dict[str, str]:
 
 
 def _difference_text(difference: GraphDiff) -> str:
-    colours = [("removed", "red"), ("added", "green"), ("changed", "orange")]
-    legend = [tr(f"{kind} ({colour})") for kind, colour in colours if getattr(difference, kind)]
+    words = {
+        "removed": tr("removed (red)"),
+        "added": tr("added (green)"),
+        "changed": tr("changed (orange)"),
+    }
+    legend = [word for kind, word in words.items() if getattr(difference, kind)]
     heading = joined(": ", [joined(", ", legend), ""]).rstrip(" ")
-    return "\n".join([*([heading] if legend else []), *map(tr, str(difference).split("\n"))])
+    return "\n".join([*([heading] if legend else []), tr(str(difference))])

@@ -57,8 +57,10 @@ def read_file(name: str) -> str:
         return path.read_text("utf-8")
     except OSError as error:
         raise OnnxLabError(
-            f"Netron's file {name} cannot be read: {error.strerror}.",
+            "Netron's file {name} cannot be read: {error.strerror}.",
             then="Reinstall the netron package in the version of requirements.txt.",
+            name=name,
+            error=error,
         ) from error
 
 

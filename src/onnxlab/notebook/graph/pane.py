@@ -7,6 +7,7 @@ from onnx import GraphProto, ModelProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.language import joined, tr
+from onnxlab.message import Message
 from onnxlab.model.graph import GraphNode, declared
 from onnxlab.notebook.graph.groups import GroupedModel, grouped_model
 from onnxlab.notebook.graph.lean_model import LeanModel, ModelSource, lean_model
@@ -50,7 +51,7 @@ class Pane:
     def __str__(self) -> str:
         inner = len(self.flat.nodes) - self.nodes
         count = f"{self.nodes:,} node{'' if self.nodes == 1 else 's'}"
-        text = tr(f"{count} and {inner:,} inside them") if inner else tr(count)
+        text = tr("{count} and {inner:,} inside them", count=count, inner=inner) if inner else tr(count)
         return joined(", ", [self.name, text], chinese="\uff0c")
 
     def model(self, *, grouped: bool) -> LeanModel:
@@ -104,8 +105,16 @@ def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
     if grouped and groups is None and grouped.top > nodes / 2:
         grouped = None
     if (len(flat.nodes) > _NODES and not grouped) or len(flat.data) > _BYTES:
-        msg = f"The graph of {source.name} is too large to be drawn: {len(flat.nodes):,} nodes."
-        why = f"Up to {_NODES:,} nodes and {_BYTES // 1_000_000} MB without the weights can be drawn."
+        msg = Message(
+            "The graph of {source.name} is too large to be drawn: {count:,} nodes.",
+            source=source,
+            count=len(flat.nodes),
+        )
+        why = Message(
+            "Up to {nodes:,} nodes and {bytes} MB without the weights can be drawn.",
+            nodes=_NODES,
+            bytes=_BYTES // 1_000_000,
+        )
         raise ModelNotReadable(msg, why, "Look at a part of it: onnx.utils.extract_model() cuts one out.")
     words = "" if grouped or len(flat.nodes) > _WORDS_NODES else _words(source.model.graph, flat)
     return Pane(source.name, nodes, flat, grouped, _ends(source.model.graph), words)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from google.protobuf.message import Message  # type: ignore[import-untyped]  # protobuf has no types
+from google.protobuf.message import Message as Proto  # type: ignore[import-untyped]  # protobuf has no types
 from onnx import ModelProto, TensorProto
 
 from onnxlab.language import tr
@@ -98,7 +98,7 @@ def operators(model: LeanModel, most: int = 12) -> str:
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     words = [f"{number} {name[:40]}" for name, number in ranked[:most]]
     rest = len(ranked) - most
-    return ", ".join(words) + (tr(f" and {rest} more operators") if rest > 0 else "")
+    return ", ".join(words) + (tr(" and {rest} more operators", rest=rest) if rest > 0 else "")
 
 
 def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
@@ -156,7 +156,7 @@ def saved_structure(
 
 def _image(pane: Pane, picture: Picture) -> str:
     title = pane.name
-    alt = escape(tr(f"Graph of {title}: {operators(pane.flat)}"))
+    alt = escape(tr("Graph of {title}: {operators}", title=title, operators=operators(pane.flat)))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="{picture.address}">'
 
@@ -170,9 +170,11 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     below = sum(bottom * _scale(picture) > _HEIGHT for bottom in picture.bottoms)
     if not below:
         return ""
-    follow = tr("1 more node follows") if below == 1 else tr(f"{below} more nodes follow")
+    follow = tr("1 more node follows") if below == 1 else tr("{below} more nodes follow", below=below)
     title = pane.name
-    return tr(f"{follow} further down in the picture of {title}: scroll inside it.")
+    return tr(
+        "{follow} further down in the picture of {title}: scroll inside it.", follow=follow, title=title
+    )
 
 
 def _caption(title: str) -> str:
@@ -197,7 +199,7 @@ def _encoded(model: LeanModel) -> str:
     return base64.b64encode(structure.SerializeToString(deterministic=True)).decode()
 
 
-def _strip(message: Message) -> None:
+def _strip(message: Proto) -> None:
     """Drop from a message, at any depth, what is not drawn: notes (source lines of a machine) and weights."""
     for name in {"metadata_props", "doc_string"} & set(message.DESCRIPTOR.fields_by_name):
         identifiers = [entry for entry in getattr(message, name) if getattr(entry, "key", "") == IDENTIFIER]

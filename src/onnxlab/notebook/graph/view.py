@@ -204,7 +204,9 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
             answer["error"] = tr(str(error))
         except Exception as error:
             # The page must not wait for ever; the traceback is for the kernel's log.
-            self.send({**answer, "error": tr(f"This graph met a fault of ONNX Lab itself: {error!r}")})
+            self.send(
+                {**answer, "error": tr("This graph met a fault of ONNX Lab itself: {error!r}", error=error)}
+            )
             raise
         self.send(answer, buffers)
 

@@ -15,6 +15,7 @@ from onnxlab.kit.exercise import Exercise, exercise
 from onnxlab.kit.outcome import Difference, Finding, Outcome
 from onnxlab.kit.status import Status
 from onnxlab.language import joined, tr
+from onnxlab.message import Message
 from onnxlab.notebook.graph.view import graph
 from onnxlab.notebook.labs.next_step import display_buttons, display_way_on
 from onnxlab.notebook.labs.standings import next_hints
@@ -49,9 +50,10 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
         lab, record = exercise(name)
         if show not in ("", "right model"):
             raise UnknownExercise(
-                f"check() has nothing to show called {show!r}.",
+                "check() has nothing to show called {show!r}.",
                 "",
                 'Leave show out, or write show="right model".',
+                show=show,
             )
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
@@ -89,9 +91,12 @@ def case(name: str = "") -> Mapping[str, object]:
     """
     _, record = exercise(name or _last("case"))
     if record.id not in _cases:
-        msg = f"No check of {record.id} in this notebook has failed on a case that can be run again."
+        msg = Message(
+            "No check of {record.id} in this notebook has failed on a case that can be run again.",
+            record=record,
+        )
         call = ", ".join([f'"{record.id}"', *record.answers])
-        raise UnknownExercise(msg, "", f"Run check({call}) first.")
+        raise UnknownExercise(msg, "", "Run check({call}) first.", call=call)
     return _cases[record.id]
 
 
@@ -136,9 +141,10 @@ def _last(call: str) -> str:
     """
     if not _last_checked:
         raise UnknownExercise(
-            f"{call}() is about the exercise that was checked last, and none was checked yet.",
+            "{call}() is about the exercise that was checked last, and none was checked yet.",
             "",
-            f'Name one, as {call}("asinh-symbolic").',
+            'Name one, as {call}("asinh-symbolic").',
+            call=call,
         )
     return _last_checked
 
@@ -150,9 +156,14 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
         call = ", ".join([f'"{record.id}"', *record.answers])
         count = len(record.answers)
         raise UnknownExercise(
-            f"{record.id} takes {count} answer{'s' * (count > 1)}; {len(answers) or 'none'} given.",
+            "{record.id} takes {count} answer{ending}; {count2} given.",
             "",
-            f"Call check({call}).",
+            "Call check({call}).",
+            record=record,
+            count=count,
+            ending="s" * (count > 1),
+            count2=len(answers) or "none",
+            call=call,
         )
     outcome = checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)
     _cases.pop(record.id, None)
@@ -227,7 +238,7 @@ def report_html(exercise: Exercise, outcome: Outcome) -> str:
     if outcome.message:
         parts.append(f"<p>{markup(tr(outcome.message))}</p>")
     if outcome.where:
-        where = tr(f"In your code, {outcome.where.partition(':')[0]}:")
+        where = tr("In your code, {where}:", where=outcome.where.partition(":")[0])
         parts.append(f"<p>{html.escape(where)}</p>")
         parts.append(f"<pre>{html.escape(outcome.where.partition(':')[2].strip())}</pre>")
     if outcome.findings:
@@ -257,7 +268,7 @@ def report_text(exercise: Exercise, outcome: Outcome) -> str:
     if outcome.message:
         lines.append(tr(outcome.message))
     if outcome.where:
-        lines.append(tr(f"In your code, {outcome.where}"))
+        lines.append(tr("In your code, {outcome.where}", outcome=outcome))
     lines += [f"  {_MARKS[finding.holds]} {tr(finding.title)}" for finding in outcome.findings]
     if (failed := outcome.first_failure) is not None:
         lines.append(tr(failed.message))
@@ -278,7 +289,9 @@ def message_box(text: str, tone: str = "#da3633") -> str:
 def _headline(outcome: Outcome) -> str:
     mark = _MARKS[None if outcome.status is Status.NOT_ATTEMPTED else outcome.passed]
     plain = outcome.status is Status.NOT_ATTEMPTED
-    text = tr(f"{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points")
+    text = tr(
+        "{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points", outcome=outcome
+    )
     return text if plain else f"{mark} {text}"
 
 
@@ -309,7 +322,10 @@ def _printed(outcome: Outcome) -> list[str]:
     lines = outcome.tail.strip().splitlines()[-_LINES:]
     if not lines:
         return []
-    heading = f"Your code printed {outcome.printed:,} characters while it was checked. The last lines:"
+    heading = Message(
+        "Your code printed {outcome.printed:,} characters while it was checked. The last lines:",
+        outcome=outcome,
+    )
     return [tr(heading), *lines]
 
 
@@ -317,19 +333,21 @@ def _closing(exercise: Exercise, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.status is Status.NOT_ATTEMPTED:
         names = tr(" and ").join(exercise.answers)
-        lines.append(tr(f"Write {names} above and run both cells."))
+        lines.append(tr("Write {names} above and run both cells.", names=names))
     elif outcome.passed:
-        lines.append(tr(f"Checked for {exercise.holds_for}."))
+        lines.append(tr("Checked for {exercise.holds_for}.", exercise=exercise))
     else:
         failed, call = outcome.first_failure, ", ".join([f'"{exercise.id}"', *exercise.answers])
         if (case := outcome.failing_case) is not None:
             names = tr(" and ").join(case) or tr("its name")
             again = f'`from onnxlab import case; case("{exercise.id}")`'
-            lines.append(tr(f"{again} gives you this case to run again: {names}."))
+            lines.append(tr("{again} gives you this case to run again: {names}.", again=again, names=names))
         if failed and failed.evidence and failed.evidence.expected:
             shown = f'`check({call}, show="right model")`'
-            lines.append(tr(f"{shown} lays a right model beside yours, as a last hint."))
-        lines.append(tr(f'hint("{exercise.id}") gives the next of {len(exercise.hints)} hints.'))
+            lines.append(tr("{shown} lays a right model beside yours, as a last hint.", shown=shown))
+        lines.append(
+            tr('hint("{task.id}") gives the next of {count} hints.', task=exercise, count=len(exercise.hints))
+        )
     return lines
 
 

@@ -108,7 +108,9 @@ def progress_map(current: Sequence[Standing]) -> str:
         if isinstance(step, Score):
             mark = "\u2713" if is_done(step) else "\u2013"
             answered = tr(
-                f"{step.total - step.open} of {step.total} predictions answered, {step.right} right"
+                "{total} of {step.total} predictions answered, {step.right} right",
+                total=step.total - step.open,
+                step=step,
             )
             parts.append(f"<p>{mark} {_chapter_link(step, step.chapter)} · {html.escape(answered)}</p>")
             continue
@@ -117,7 +119,7 @@ def progress_map(current: Sequence[Standing]) -> str:
         head = f"{lab.name}: {tr(lab.title)}"
         path = notebook_path("labs", lab.name)
         name = _link(path, head) if path else html.escape(head)
-        shown = html.escape(tr(f"{points} of {lab.points} points"))
+        shown = html.escape(tr("{points} of {lab.points} points", points=points, lab=lab))
         opened = " open" if isinstance(following, Standing) and following.lab.name == lab.name else ""
         summary = f"<summary>{bar(step)} · {name} · {shown}</summary>"
         parts.append(f"<details{opened}>{summary}<ul>{items}</ul></details>")
@@ -127,8 +129,10 @@ def progress_map(current: Sequence[Standing]) -> str:
 def _step_link(step: Standing | Score) -> str:
     """Return a link to what comes next; its label alone where there is no notebook."""
     if isinstance(step, Score):
-        return _chapter_link(step, tr(f"Go on: {step.chapter}"), "go")
-    return exercise_link(step, tr(f"Go on: {step.lab.name}, {tr(step.exercise.title)}"), "go")
+        return _chapter_link(step, tr("Go on: {step.chapter}", step=step), "go")
+    return exercise_link(
+        step, tr("Go on: {step.lab.name}, {title}", step=step, title=tr(step.exercise.title)), "go"
+    )
 
 
 def _item(standing: Standing) -> str:
@@ -137,7 +141,9 @@ def _item(standing: Standing) -> str:
     if standing.last is not None and not standing.passed:
         words.append(tr(str(standing.last)))
     if standing.hints:
-        words.append(tr(f"Hints: {standing.hints} of {len(standing.exercise.hints)}"))
+        words.append(
+            tr("Hints: {standing.hints} of {count}", standing=standing, count=len(standing.exercise.hints))
+        )
     note = f" ({html.escape(', '.join(words))})" if words else ""
     return f"{mark} {exercise_link(standing, tr(standing.exercise.title))}{note}"
 
@@ -146,7 +152,8 @@ def bar(of_lab: Sequence[Standing]) -> str:
     """Return a bar that shows how many of a lab's exercises are passed, as HTML."""
     passed, count = sum(standing.passed for standing in of_lab), len(of_lab)
     width = f"{100 * passed // count}%"
-    return f'<span class="bar"><i style="width: {width}"></i></span>{tr(f"{passed} of {count}")}'
+    text = tr("{passed} of {count}", passed=passed, count=count)
+    return f'<span class="bar"><i style="width: {width}"></i></span>{text}'
 
 
 def exercise_link(standing: Standing, label: str, kind: str = "") -> str:
@@ -195,8 +202,8 @@ def notebook_path(folder: str, name: str) -> Path | None:
 
 def _card(lab: Lab) -> str:
     titles = "".join(f"<li>\u2713 {html.escape(tr(record.title))}</li>" for record in lab.exercises)
-    head = html.escape(tr(f"Lab passed: {tr(lab.title)}"))
-    points = html.escape(tr(f"{lab.points} of {lab.points} points"))
+    head = html.escape(tr("Lab passed: {title}", title=tr(lab.title)))
+    points = html.escape(tr("{lab.points} of {lab.points} points", lab=lab))
     return f'<div class="card"><strong>{head}</strong><ul>{titles}</ul>{points} · ONNX Lab</div>'
 
 

@@ -7,6 +7,7 @@ from IPython.core.getipython import get_ipython
 from onnxlab.kit.exercise import labs
 from onnxlab.kit.progress import set_private, standings
 from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab.notebook.labs.next_step import buttons, progress_map, way_output
 from onnxlab.notebook.labs.standings import (
     is_done,
@@ -55,14 +56,25 @@ def progress(*, private: bool | None = None) -> None:
         }
         for lab in labs()
     ]
-    saved = table(rows, caption=f"{sum(record.points for record in labs())} points in {len(rows)} labs")
+    saved = table(
+        rows,
+        caption=Message(
+            "{count} points in {count2} labs", count=sum(record.points for record in labs()), count2=len(rows)
+        ),
+    )
     current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     chapters = scores()
     done, asked = sum(map(is_done, chapters)), sum(score.total for score in chapters)
     answered = asked - sum(score.open for score in chapters)
-    reading = tr(f"{done} of {len(chapters)} chapters done, {answered} of {asked} predictions answered")
+    reading = tr(
+        "{done} of {count} chapters done, {answered} of {asked} predictions answered",
+        done=done,
+        count=len(chapters),
+        answered=answered,
+        asked=asked,
+    )
     total = "".join(f"<p>{html.escape(line)}</p>" for line in (progress_summary(current), reading))
     shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
     again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in chapters) else {}

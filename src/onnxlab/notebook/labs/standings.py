@@ -10,6 +10,7 @@ from onnxlab.kit.exercise import Exercise, Lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
 from onnxlab.tables import Table, table
 
@@ -22,7 +23,10 @@ def next_hints(record: Exercise) -> list[str]:
     """Return an exercise's hints up to the next one, and record that it was given."""
     number, _ = progress.next_hint(record)
     texts = enumerate(record.hints[:number], 1)
-    return [tr(f"Hint {place} of {len(record.hints)}: {text}") for place, text in texts]
+    return [
+        tr("Hint {place} of {count}: {words}", place=place, count=len(record.hints), words=text)
+        for place, text in texts
+    ]
 
 
 def progress_table() -> tuple[Table, str]:
@@ -37,7 +41,13 @@ def progress_summary(current: Sequence[Standing]) -> str:
     total = sum(standing.exercise.points for standing in current)
     have = sum(standing.points for standing in current)
     passed = sum(standing.passed for standing in current)
-    return tr(f"{have} of {total} points, {passed} of {len(current)} exercises passed")
+    return tr(
+        "{have} of {total} points, {passed} of {count} exercises passed",
+        have=have,
+        total=total,
+        passed=passed,
+        count=len(current),
+    )
 
 
 Step = Score | Sequence[Standing]
@@ -101,21 +111,35 @@ def next_text(current: Sequence[Standing]) -> str:
     """Return, for a terminal, what to do next and with which commands."""
     following = go_on(current)
     if following is None:
-        return tr(f"Every prediction is answered, and every exercise passed: {progress_summary(current)}.")
+        return tr(
+            "Every prediction is answered, and every exercise passed: {progress_summary}.",
+            progress_summary=progress_summary(current),
+        )
     if isinstance(following, Score):
         path = course_path(current)
         later = path[path.index(following) :]
         labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
-        lines = [tr(f"Next: the chapter {following.chapter}.ipynb"), str(following)]
-        return "\n".join([*lines, *(tr(f"The lab after it: onnxlab watch {name}") for name in labs[:1])])
+        lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
+        return "\n".join(
+            [*lines, *(tr("The lab after it: onnxlab watch {name}", name=name) for name in labs[:1])]
+        )
     lab, record = following.lab, following.exercise
     number = lab.exercises.index(record) + 1
     lines = [
-        tr(f"Next: {tr(record.title)}"),
-        tr(f"Exercise {record.id}: {number} of {len(lab.exercises)} in this lab, {record.points} points."),
-        tr(f"Write {tr(' and ').join(record.answers)} in the notebook {lab.name}.ipynb."),
-        tr(f"Check at each save: onnxlab watch {lab.name}"),
-        tr(f"A hint: onnxlab hint {record.id}"),
+        tr("Next: {title}", title=tr(record.title)),
+        tr(
+            "Exercise {record.id}: {number} of {count} in this lab, {record.points} points.",
+            record=record,
+            number=number,
+            count=len(lab.exercises),
+        ),
+        tr(
+            "Write {answers} in the notebook {lab.name}.ipynb.",
+            answers=tr(" and ").join(record.answers),
+            lab=lab,
+        ),
+        tr("Check at each save: onnxlab watch {lab.name}", lab=lab),
+        tr("A hint: onnxlab hint {record.id}", record=record),
     ]
     return "\n".join(lines)
 
@@ -129,13 +153,13 @@ def solutions_text(lab: Lab) -> str:
     passed = {standing.exercise.id for standing in standings()[0] if standing.passed}
     codes = {exercise.id: solution(exercise) for exercise in lab.exercises if exercise.id in passed}
     if not codes:
-        then = f"Pass one first: onnxlab check {lab.name}"
+        then = Message("Pass one first: onnxlab check {lab.name}", lab=lab)
         raise NoSolution(
-            f"{lab.name} is a lab: of each exercise that is passed, a solution is shown.", "", then
+            "{lab.name} is a lab: of each exercise that is passed, a solution is shown.", "", then, lab=lab
         )
     if not any(codes.values()):
         raise NoSolution(
-            f"The solutions of {lab.name} are not handed out here.", "", "Ask who runs the course."
+            "The solutions of {lab.name} are not handed out here.", "", "Ask who runs the course.", lab=lab
         )
     return "\n\n\n".join(f"# {name}\n{code}" for name, code in codes.items())
 
@@ -167,9 +191,9 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
         return ""
     if is_private():
         how = "onnxlab progress --public" if terminal else "progress(private=False)"
-        return tr(f"The instructor's page leaves you out. To be shown there again: {how}")
+        return tr("The instructor's page leaves you out. To be shown there again: {how}", how=how)
     how = "onnxlab progress --private" if terminal else "progress(private=True)"
-    return tr(f"The instructor's page shows how you stand. To be left out there: {how}")
+    return tr("The instructor's page shows how you stand. To be left out there: {how}", how=how)
 
 
 def _row(standing: Standing) -> dict[str, object]:
@@ -178,6 +202,8 @@ def _row(standing: Standing) -> dict[str, object]:
         tr("exercise"): standing.exercise.id,
         tr("state"): standing.word,
         tr("last check"): "" if standing.last is None or standing.passed else str(standing.last),
-        tr("points"): tr(f"{standing.points} of {standing.exercise.points}"),
-        tr("hints"): tr(f"{standing.hints} of {len(standing.exercise.hints)}") if standing.hints else "",
+        tr("points"): tr("{standing.points} of {standing.exercise.points}", standing=standing),
+        tr("hints"): tr("{standing.hints} of {count}", standing=standing, count=len(standing.exercise.hints))
+        if standing.hints
+        else "",
     }

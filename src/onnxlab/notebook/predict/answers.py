@@ -43,7 +43,13 @@ class Score:
 
     def __str__(self) -> str:
         right, wrong, total = self.right, self.wrong, self.total
-        return tr(f"Predictions in this chapter: {right} of {total} right, {wrong} wrong, {self.open} open.")
+        return tr(
+            "Predictions in this chapter: {right} of {total} right, {wrong} wrong, {open} open.",
+            right=right,
+            total=total,
+            wrong=wrong,
+            open=self.open,
+        )
 
 
 def answers_file() -> Path:

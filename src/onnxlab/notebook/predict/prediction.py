@@ -184,18 +184,25 @@ class Prediction(_Asked):
         answer = str(actual)
         if answer not in self.options:
             raise ClaimBroken(
-                f"The answer is {answer!r}, which is none of the options: {', '.join(self.options)}."
+                "The answer is {answer!r}, which is none of the options: {options}.",
+                answer=answer,
+                options=", ".join(self.options),
             )
         self._widget.settle()
         self._answer = answer
         self._widget.actual = right = self._labels[answer]
         self._keep()
         if self.chosen is None:
-            text, tone = tr(f"Answer: {right}"), ""
+            text, tone = tr("Answer: {right}", right=right), ""
         elif self.chosen == answer:
-            text, tone = tr(f"\u2713 You said: {right}. That is right."), "good"
+            text, tone = tr("\u2713 You said: {right}. That is right.", right=right), "good"
         else:
-            text, tone = tr(f"\u2717 You said: {self._labels[self.chosen]}. It is: {right}"), "bad"
+            text, tone = (
+                tr(
+                    "\u2717 You said: {labels}. It is: {right}", labels=self._labels[self.chosen], right=right
+                ),
+                "bad",
+            )
         self._show_verdict(f'<p class="question {tone}">{html.escape(text)}</p>', text)
 
     def _record(self) -> dict[str, Any] | None:
@@ -214,7 +221,12 @@ class Prediction(_Asked):
 
     def __repr__(self) -> str:
         question = tr(self.question)
-        return "\n".join([tr(f"Predict: {question}"), *(f"  - {label}" for label in self._labels.values())])
+        return "\n".join(
+            [
+                tr("Predict: {question}", question=question),
+                *(f"  - {label}" for label in self._labels.values()),
+            ]
+        )
 
 
 def predict(question: str, options: Sequence[object]) -> Prediction:
@@ -315,14 +327,20 @@ class PredictionGrid(_Asked):
             answer = actual.get((row, column))
             if answer not in self.choices:
                 options = ", ".join(self.choices)
-                raise ClaimBroken(f"The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}.")
+                raise ClaimBroken(
+                    "The answer for {row!r}, {column!r} is {answer!r}, not one of: {options}.",
+                    row=row,
+                    column=column,
+                    answer=answer,
+                    options=options,
+                )
         self._widget.settle()
         self._answer = [actual[key] for key in self._keys()]
         self._widget.actual = self._lines(self._labelled(self._answer))
         self._keep()
         guess = self.chosen
         hits = sum(actual[key] == choice for key, choice in guess.items())
-        score = tr(f"{hits} of {len(guess)} predictions right.") if guess else ""
+        score = tr("{hits} of {count} predictions right.", hits=hits, count=len(guess)) if guess else ""
         marks = {key: self._mark(actual[key], guess.get(key)) for key in self._keys()}
         tones = {key: "good" if choice == actual[key] else "bad" for key, choice in guess.items()}
         body = self._grid(marks, tones) + (f'<p class="score">{score}</p>' if score else "")
@@ -352,11 +370,11 @@ class PredictionGrid(_Asked):
 
     def __repr__(self) -> str:
         question = tr(self.question) if self.question else self._hint()
-        return tr(f"Predict: {question}") + f"\n{self._text({})}"
+        return tr("Predict: {question}", question=question) + f"\n{self._text({})}"
 
     def _hint(self) -> str:
         choices = alternatives(self._labelled(self.choices))
-        return tr(f"Each cell: {choices}?")
+        return tr("Each cell: {choices}?", choices=choices)
 
     def _labelled(self, texts: Sequence[str]) -> list[str]:
         return [self._labels[text] for text in texts]
@@ -368,7 +386,7 @@ class PredictionGrid(_Asked):
         return (
             f"\u2713 {right}"
             if guess == actual
-            else "\u2717 " + tr(f"{right} (you said {self._labels[guess]})")
+            else "\u2717 " + tr("{right} (you said {labels})", right=right, labels=self._labels[guess])
         )
 
     def _keys(self) -> list[Key]:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak
 from onnxlab.plain_text import aligned, plain, pluralise
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
@@ -42,24 +42,24 @@ def _init(options: argparse.Namespace) -> int:
     from onnxlab.kit.exercise import labs
     from onnxlab_class.classroom.course.folder import make_class
 
-    print(tr("Making the assignments ..."), flush=True)
+    print("Making the assignments ...", flush=True)
     report = make_class(options.folder, options.name)
     for line in report.updated:
-        print(tr(f"brought up to date: {plain(line)}"))
+        print(f"brought up to date: {plain(line)}")
     for line in report.modified:
-        print(tr(f"kept, since it is yours: {plain(line)}"))
+        print(f"kept, since it is yours: {plain(line)}")
     for problem in report.problems:
-        print(plain(tr(problem)), file=sys.stderr)
+        print(plain(problem), file=sys.stderr)
     exercises = sum(len(lab.exercises) for lab in labs())
     made = (
         f"Made the class {report.folder.name!r} in {plain(options.folder)}."
         if report.new
         else f"Looked through the class {report.folder.name!r} in {plain(options.folder)}."
     )
-    print(tr(made))
+    print(made)
     points = sum(lab.points for lab in labs())
     added = pluralise(len(report.added), "file")
-    print(tr(f"It has {len(labs())} labs, {exercises} exercises, {points} points; {added} added."))
+    print(f"It has {len(labs())} labs, {exercises} exercises, {points} points; {added} added.")
     return 1 if report.problems else 0
 
 
@@ -115,7 +115,7 @@ def _serve(options: argparse.Namespace) -> int:
 
     speak(options.language)
     if options.memory < 500 or options.processes < 64 or options.idle < 0:
-        print(tr("--memory takes 500 or more, --processes 64 or more, --idle 0 or more."), file=sys.stderr)
+        print("--memory takes 500 or more, --processes 64 or more, --idle 0 or more.", file=sys.stderr)
         return 2
     apart = options.isolation != "none"
     require_parts(apart=apart)
@@ -123,21 +123,19 @@ def _serve(options: argparse.Namespace) -> int:
 
     def show(passwords: Passwords, notes: list[str]) -> None:
         for note in notes:
-            print(tr(note))
+            print(note)
         if place.open_to_others and not place.tls_key:
-            print(
-                tr("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
-            )
+            print("No TLS: whoever is in this network can read passwords and work, and sign in as others.")
         rows = [
-            (tr("learners:"), place.url),
-            (tr("room password:"), passwords.room),
-            (tr("instructor's name:"), INSTRUCTOR),
-            (tr("instructor's password:"), passwords.instructor),
+            ("learners:", place.url),
+            ("room password:", passwords.room),
+            ("instructor's name:", INSTRUCTOR),
+            ("instructor's password:", passwords.instructor),
         ]
         print("", *(f"  {line}" for line in aligned(rows)), "", sep="\n")
-        print(tr("Ctrl+C here ends it; the same command goes on with the same class."), flush=True)
+        print("Ctrl+C here ends it; the same command goes on with the same class.", flush=True)
 
-    print(tr("Starting the hub ..."), flush=True)
+    print("Starting the hub ...", flush=True)
     serve(
         options.folder,
         place,
@@ -150,7 +148,7 @@ def _serve(options: argparse.Namespace) -> int:
         language=options.language,
         solutions=options.solutions,
     )
-    print(tr("The hub has ended. Everybody's work is kept."))
+    print("The hub has ended. Everybody's work is kept.")
     return 0
 
 
@@ -179,8 +177,8 @@ def _room(options: argparse.Namespace) -> int:
     speak(options.language)
 
     def ready(address: str) -> None:
-        print(tr(f"The room is at {address}"))
-        print(tr("Ctrl+C here ends it."), flush=True)
+        print(f"The room is at {address}")
+        print("Ctrl+C here ends it.", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
 
@@ -235,19 +233,19 @@ def _wheelhouse(options: argparse.Namespace) -> int:
         file = "requirements/class.txt" if options.classroom else "requirements.txt"
         lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)
     for name in damaged:
-        print(tr(f"damaged: {plain(name)}"))
+        print(f"damaged: {plain(name)}")
     for target, pins in lacking.items():
-        print(tr(f"{target}: lacking {', '.join(pins)}" if pins else f"{target}: complete"))
+        print(f"{target}: lacking {', '.join(pins)}" if pins else f"{target}: complete")
     wheels = list((options.folder / "wheelhouse").glob("*.whl"))
     size = sum(path.stat().st_size for path in wheels) / 1e6
-    print(tr(f"{plain(options.folder)}: {len(wheels)} wheels, {size:.0f} MB"))
+    print(f"{plain(options.folder)}: {len(wheels)} wheels, {size:.0f} MB")
     if damaged or any(lacking.values()):
         hint = (
             "What is lacking cannot be installed there without the network; the command again mends damage."
         )
-        print(tr(hint), file=sys.stderr)
+        print(hint, file=sys.stderr)
         return 1
-    print(tr("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there."))
+    print("Copy the folder to the laptops. INSTALL-OFFLINE.txt in it says what to do there.")
     return 0
 
 
@@ -277,7 +275,7 @@ def _take(options: argparse.Namespace) -> int:
     collected = take_labs(options.folder, options.into, labs=chosen, handed_out=handed_out)
     if collected.untouched:
         untouched = pluralise(collected.untouched, "lab")
-        print(tr(f"Not handed in, as nobody has changed the code in it: {untouched}."))
+        print(f"Not handed in, as nobody has changed the code in it: {untouched}.")
     if not collected.files and not collected.untouched:
         first, *others = map(plain, collected.left or [""])
         more = f"; and {pluralise(len(others), 'other')}" if others else ""
@@ -285,10 +283,10 @@ def _take(options: argparse.Namespace) -> int:
         then = "Name a class, or a folder of homes: <learner>/labs/lab04_asinh.ipynb"
         raise HomesNotFound(msg, f"left: {first}{more}" if first else "", then)
     for line in collected.left:
-        print(tr(f"left: {plain(line)}"), file=sys.stderr)
+        print(f"left: {plain(line)}", file=sys.stderr)
     labs = pluralise(sum(collected.files.values()), "lab")
     learners = pluralise(len(collected.files), "learner")
-    print(tr(f"Copied {labs} of {learners} to {plain(options.into or options.folder / 'submitted')}."))
+    print(f"Copied {labs} of {learners} to {plain(options.into or options.folder / 'submitted')}.")
     return 0
 
 
@@ -311,11 +309,9 @@ def _feedback(options: argparse.Namespace) -> int:
 
     delivered = give_feedback(options.folder, options.results)
     for line in delivered.left:
-        print(tr(f"left: {plain(line)}"), file=sys.stderr)
+        print(f"left: {plain(line)}", file=sys.stderr)
     print(
-        tr(
-            f"{pluralise(len(delivered.files), 'learner')} will find "
-            f"feedback/{plain(options.results.absolute().name)}.html."
-        )
+        f"{pluralise(len(delivered.files), 'learner')} will find "
+        f"feedback/{plain(options.results.absolute().name)}.html."
     )
     return 1 if delivered.left or not delivered.files else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control
-from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, requested_language, speak
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab_class.sandbox.watcher import Limits
 
     if options.jobs < 1:
-        print(tr("--jobs takes 1 or more."), file=sys.stderr)
+        print("--jobs takes 1 or more.", file=sys.stderr)
         return 2
     wall = _number("--time", options.time, *_SECONDS, "seconds")
     memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
@@ -89,12 +89,12 @@ def _grade(options: argparse.Namespace) -> int:
 
         check_course(options.submissions)
     for path, reason in intake.ignored:
-        print(tr(f"not taken: {plain(path)}: {plain(reason)}"))
+        print(f"not taken: {plain(path)}: {plain(reason)}")
     if intake.untouched:
         untouched = pluralise(intake.untouched, "lab")
-        print(tr(f"Not handed in, as nobody has changed the code in it: {untouched}."))
+        print(f"Not handed in, as nobody has changed the code in it: {untouched}.")
     if not intake.submissions:
-        print(tr(f"There are no labs to grade in {plain(options.submissions)}."), file=sys.stderr)
+        print(f"There are no labs to grade in {plain(options.submissions)}.", file=sys.stderr)
         return 2
     judges = read_judges(options.judges) if options.judges else NONE
     limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
@@ -132,35 +132,32 @@ def _into_folder(
     run = facts(level or _NONE) | {"judges": judges}
     with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
-            print(tr(note))
+            print(note)
         if level is None:
-            print(tr(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}"))
+            print(_UNCONFINED if can_fork() else f"{_UNCONFINED} {_SLOW}")
         todo = sum(not ledger.done(submission) for submission in intake.submissions)
         handed_in = pluralise(len(intake.submissions), "submission")
-        print(tr(f"{handed_in}, {todo} to grade. Isolation: {level or _NONE}."))
+        print(f"{handed_in}, {todo} to grade. Isolation: {level or _NONE}.")
         grade(intake, ledger, on_step=bar.show)
         bar.end()
         failures = ledger.failures
         standings = write_reports(ledger, model_image, ignored=intake.ignored, without=intake.without)
         print(summary_text(standings))
         if absent := [plain(name) for name, why in sorted(intake.without.items()) if why == NOT_SUBMITTED]:
-            print("\n" + tr(f"Nothing handed in: {', '.join(absent)}"))
+            print("\n" + f"Nothing handed in: {', '.join(absent)}")
         print(
-            "\n"
-            + tr(f"Grades: {plain(options.out / 'grades.csv')}; feedback: {plain(options.out / 'feedback')}")
+            "\n" + f"Grades: {plain(options.out / 'grades.csv')}; feedback: {plain(options.out / 'feedback')}"
         )
-        print(tr(count(ledger.rows(), failures).line()))
+        print(count(ledger.rows(), failures).line())
         stumbled = False
         for row in ledger.rows():
             if message := judge_failure(row.outcome):
                 stumbled = stumbled or message.startswith(STUMBLE_MESSAGE)
-                print(tr(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}"))
+                print(f"{plain(row.student)}, {row.lab}, {row.exercise}: {plain(message)}")
         if stumbled:
-            print(
-                tr("A judge of the course has a fault: mark what it stumbled over yourself."), file=sys.stderr
-            )
+            print("A judge of the course has a fault: mark what it stumbled over yourself.", file=sys.stderr)
         for (student, name), reason in failures.items():
-            print(tr(f"not graded: {plain(student)}, {name}: {plain(reason)}"), file=sys.stderr)
+            print(f"not graded: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
         complete = not options.gradebook or _into_gradebook(options, intake, ledger)
     return 1 if failures or stumbled or not complete else 0
 
@@ -172,7 +169,7 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     from onnxlab_class.classroom.course.gradebook import book
     from onnxlab_class.grading.results import read_evidence
 
-    print(tr("Writing into the gradebook ..."), flush=True)
+    print("Writing into the gradebook ...", flush=True)
     booked = book(
         options.submissions,
         intake.submissions,
@@ -181,10 +178,8 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
         evidence=partial(read_evidence, options.out),
     )
     for student, name, reason in booked.skipped:
-        print(tr(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}"), file=sys.stderr)
-    print(
-        tr(f"In the gradebook: {booked.submissions} of {pluralise(len(intake.submissions), 'submission')}.")
-    )
+        print(f"not in the gradebook: {plain(student)}, {name}: {plain(reason)}", file=sys.stderr)
+    print(f"In the gradebook: {booked.submissions} of {pluralise(len(intake.submissions), 'submission')}.")
     return not booked.skipped
 
 
@@ -196,7 +191,7 @@ def _number(option: str, text: str, least: int, most: int, unit: str) -> float |
         number = math.nan
     if least <= number <= most:  # false for nan
         return number
-    print(tr(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}."), file=sys.stderr)
+    print(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}.", file=sys.stderr)
     return None
 
 
@@ -232,14 +227,14 @@ class _ProgressBar:
     def show(self, step: "Step") -> None:
         if self._live:
             bar = "#" * (30 * step.done // step.total)
-            left = tr(f"{step.done} of {step.total}, {step.left:.0f} s left")
+            left = f"{step.done} of {step.total}, {step.left:.0f} s left"
             control("\r")
             print(f"[{bar:<30}] {left}", end="")
             control("\x1b[K")
             sys.stdout.flush()
         elif (tenth := 10 * step.done // step.total) > self._tenth:
             self._tenth = tenth
-            print(tr(f"{step.done} of {step.total}, {step.left:.0f} s left"), flush=True)
+            print(f"{step.done} of {step.total}, {step.left:.0f} s left", flush=True)
 
     def end(self) -> None:
         if self._live:

@@ -24,6 +24,7 @@ from onnxlab.kit.exercise import Exercise, lab
 from onnxlab.kit.outcome import Finding, Outcome
 from onnxlab.kit.status import Status
 from onnxlab.kit.work import LARGEST
+from onnxlab.message import Message
 from onnxlab_class.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
 from onnxlab_class.grading.worker.client import WorkerDied, WorkerPool
 from onnxlab_class.grading.worker.report import LONGEST, Production, Report, Stage, read_record
@@ -360,8 +361,7 @@ def _outcome(
         message = "The notebook ended before this exercise was reached."
         return replace(blank, status=Status.TIMED_OUT if late else Status.ERROR, message=message)
     message, look_at, where = (
-        _without_own_paths(text)[:LONGEST]
-        for text in (production.message, production.look_at, production.where)
+        _without_own_paths(text) for text in (production.message, production.look_at, production.where)
     )
     blank = replace(blank, where=where, printed=production.printed)
     if report is None:
@@ -389,10 +389,13 @@ def _outcome(
 
 
 def _without_own_paths(text: str) -> str:
-    """Leave out of a text where this program is installed: feedback need not show it."""
+    """Leave out of a text where this program is installed: feedback need not show it; a message stays one."""
+    if isinstance(text, Message) and text.values:
+        values = {gap: _without_own_paths(value) for gap, value in text.values.items()}
+        return Message.filled(_without_own_paths(text.template), values)
     for place in _OWN_PLACES:
         text = text.replace(place, "...")
-    return text
+    return text[:LONGEST]
 
 
 def judge_failure(outcome: Mapping[str, Any]) -> str:

@@ -286,7 +286,7 @@ def _lab_title(name: str) -> str:
     except UnknownExercise:  # a lab of an older course
         return name
     number = int(name.removeprefix("lab").partition("_")[0])
-    return tr(f"Lab {number}: {title}")
+    return tr("Lab {number}: {title}", number=number, title=title)
 
 
 def _exercise_title(name: str) -> str:

@@ -24,6 +24,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.files import cannot_write, remove_unfinished, write_atomically
 from onnxlab.kit.outcome import Evidence, Outcome
 from onnxlab.kit.status import Status
+from onnxlab.message import from_json
 from onnxlab_class.grading.submissions import Submission, safe_name
 
 __all__ = ["EVIDENCE", "Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
@@ -250,7 +251,7 @@ class Ledger:
                 int(points),
                 int(possible),
                 digest,
-                dict(json.loads(outcome)),
+                dict(json.loads(outcome, object_hook=from_json)),
                 evidence,
                 str(json.loads(note)),
                 float(seconds),

@@ -30,6 +30,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import FileTooLarge, NotRegularFile, read_untrusted
 from onnxlab.kit.exercise import LABS
+from onnxlab.message import Message
 from onnxlab.plain_text import plain
 
 __all__ = [
@@ -53,7 +54,7 @@ __all__ = [
 
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
-_TOO_LARGE = f"It has more than {LARGEST // 2**20} MB; outputs can be cleared."
+_TOO_LARGE = Message("It has more than {largest} MB; outputs can be cleared.", largest=LARGEST // 2**20)
 NOT_SUBMITTED = "not submitted"
 NOT_TAKEN = "not taken"  # files are there, and none is a submission
 _MOST_CONTAINERS = 500_000  # objects and arrays of a notebook; eight megabytes of `{}` take 500 in memory
@@ -212,7 +213,7 @@ class _Search:
         try:
             status = path.lstat()
         except OSError as error:
-            self.ignored.append((path, f"It cannot be looked at: {error.strerror}."))
+            self.ignored.append((path, Message("It cannot be looked at: {error.strerror}.", error=error)))
             return
         if not stat.S_ISREG(status.st_mode):
             self.ignored.append((path, "It is not an ordinary file."))
@@ -235,7 +236,9 @@ class _Search:
             with os.scandir(folder) as entries:
                 by_name = sorted(entries, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
-            self.ignored.append((folder, f"The folder cannot be read: {error.strerror}."))
+            self.ignored.append(
+                (folder, Message("The folder cannot be read: {error.strerror}.", error=error))
+            )
             return []
         if not by_name and folder.suffix.lower() == ".ipynb":
             self.ignored.append((folder, "It is an empty folder, not a notebook."))
@@ -313,8 +316,7 @@ def find(
     search, folder, roster = _Search(labs), root, set[str]()
     if os.path.isfile(root):  # noqa: PTH113 - never raises
         if root.suffix.lower() != ".ipynb":
-            msg = f"{root} is not a notebook (.ipynb)."
-            raise NoSubmissions(msg)
+            raise NoSubmissions("{root} is not a notebook (.ipynb).", root=root)
         candidates = list(search.single(root, root.absolute().parent.name))
     elif os.path.isdir(root):  # noqa: PTH112 - never raises
         if any((root / name).is_file() for name in _COURSE_FILES):
@@ -323,7 +325,11 @@ def find(
         candidates = list(search.below(folder)) if folder.is_dir() and not folder.is_symlink() else []
     else:
         exists = os.path.lexists(root)
-        msg = f"{root} is neither a file nor a folder." if exists else f"{root} is not there."
+        msg = (
+            Message("{root} is neither a file nor a folder.", root=root)
+            if exists
+            else Message("{root} is not there.", root=root)
+        )
         raise NoSubmissions(msg, "", "Name a notebook, a folder of notebooks or nbgrader's course folder.")
     not_taken = {_owner(path, folder, labs) for path, _ in search.ignored} - {""}
     digests = {candidate: _digest(candidate.path, handed_out) for candidate in candidates}
@@ -368,7 +374,12 @@ def _newest(candidates: list[_Candidate], ignored: list[tuple[Path, str]]) -> li
         key = candidate.student, candidate.lab
         if older := newest.get(key):
             newer = plain(candidate.path.name, 100)
-            ignored.append((older.path, f"{newer} is a newer file for the same lab of the same student."))
+            ignored.append(
+                (
+                    older.path,
+                    Message("{newer} is a newer file for the same lab of the same student.", newer=newer),
+                )
+            )
         newest[key] = candidate
     order = sorted(newest, key=lambda key: (key[0].encode("utf-8", "surrogatepass"), key[1]))
     return [newest[key] for key in order]
@@ -395,13 +406,11 @@ def read(path: Path) -> bytes:
     try:
         return read_untrusted(path, LARGEST)
     except NotRegularFile:
-        msg = "It is not an ordinary file."
-        raise NotebookUnreadable(msg) from None
+        raise NotebookUnreadable("It is not an ordinary file.") from None
     except FileTooLarge:
         raise NotebookUnreadable(_TOO_LARGE) from None
     except OSError as error:
-        msg = f"The file cannot be read: {error.strerror or error}."
-        raise CannotRead(msg) from None
+        raise CannotRead("The file cannot be read: {strerror}.", strerror=error.strerror or error) from None
 
 
 def _digest(path: Path, handed_out: Collection[str]) -> str:
@@ -499,19 +508,21 @@ def cells_of(data: bytes) -> list[str]:
 def _cells_or_error(data: bytes) -> list[dict[str, Any]]:
     cells = list(_cells(_notebook(data)))
     if not cells:
-        msg = "The notebook has no cells."
-        raise NotebookUnreadable(msg)
+        raise NotebookUnreadable("The notebook has no cells.")
     return cells
 
 
 def _notebook(data: bytes) -> dict[str, Any]:
     if not data.strip(b"\x00 \t\r\n" + codecs.BOM_UTF8):
-        msg = "The file is empty."
-        raise NotebookUnreadable(msg)
+        raise NotebookUnreadable("The file is empty.")
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
-        msg = f"The file is not text: byte {error.start} is not {error.encoding.upper()}."
+        msg: str = Message(
+            "The file is not text: byte {error.start} is not {encoding}.",
+            error=error,
+            encoding=error.encoding.upper(),
+        )
         raise NotebookUnreadable(msg) from None
     if data.count(b"{") + data.count(b"[") > _MOST_CONTAINERS:
         raise NotebookUnreadable(_NO_NOTEBOOK)
@@ -521,13 +532,12 @@ def _notebook(data: bytes) -> dict[str, Any]:
         if any(line.startswith("<<<<<<< ") for line in text.splitlines()):
             msg = "The file holds an unresolved merge conflict of Git."
         else:
-            msg = f"The file is not JSON: {error.msg}, line {error.lineno}."
+            msg = Message("The file is not JSON: {error.msg}, line {error.lineno}.", error=error)
         raise NotebookUnreadable(msg) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, a thousand brackets
         raise NotebookUnreadable(_NO_NOTEBOOK) from None
     if not isinstance(notebook, dict) or not ({"cells", "worksheets"} & notebook.keys()):
-        msg = "The file is JSON, but not a notebook: it has no list of cells."
-        raise NotebookUnreadable(msg)
+        raise NotebookUnreadable("The file is JSON, but not a notebook: it has no list of cells.")
     return notebook
 
 

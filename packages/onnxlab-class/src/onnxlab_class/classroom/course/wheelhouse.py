@@ -20,7 +20,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import tr
 from onnxlab.machine import CPU_INDEX, INDEX_VARIABLE
 
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -239,15 +238,15 @@ def _targets(folder: Path) -> list[Target]:
 def _write_note(folder: Path, targets: Sequence[Target], file: str) -> None:
     machines = "\n".join(f"  - {target}" for target in targets)
     lines = (
-        tr("ONNX Lab, to be installed without the network"),
+        "ONNX Lab, to be installed without the network",
         "",
-        tr("1. Copy this whole folder to the laptop, to a place where you may write."),
-        tr("2. Python has to be installed on it already. The wheels are for:"),
+        "1. Copy this whole folder to the laptop, to a place where you may write.",
+        "2. Python has to be installed on it already. The wheels are for:",
         machines,
-        tr("3. In the folder, run `python3 course.py`; on Windows, `py course.py`."),
+        "3. In the folder, run `python3 course.py`; on Windows, `py course.py`.",
         "",
-        tr("It makes .venv, installs from the folder wheelhouse and opens JupyterLab; it takes 2 GB."),
-        tr("The folder wheelhouse may be deleted afterwards. In an environment of your own, run instead:"),
+        "It makes .venv, installs from the folder wheelhouse and opens JupyterLab; it takes 2 GB.",
+        "The folder wheelhouse may be deleted afterwards. In an environment of your own, run instead:",
         f"    pip install --no-index --find-links wheelhouse -r {file}",
         "",
     )

@@ -16,6 +16,7 @@ from jupyterhub.utils import new_token
 from tornado.web import HTTPError
 
 from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords, is_name, plain_name
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 from onnxlab_class.classroom.hub.visitors import HANDLERS as VISITS
@@ -110,7 +111,9 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
         if not is_name(name):
             raise HTTPError(400, tr(_NO_NAME))
         if is_reserved(name):
-            raise HTTPError(400, tr(f"{name} is the name of a folder of the class: take another one."))
+            raise HTTPError(
+                400, tr("{name} is the name of a folder of the class: take another one.", name=name)
+            )
         failures = ((self._by_name, name), (self._by_address, address), (self._in_room, ""))
         newcomers = ((self._new_by_address, address), (self._new_in_room, ""))
         lock = self._one_at_a_time.setdefault(name, asyncio.Lock())
@@ -118,7 +121,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
             now, new = time.monotonic(), name != INSTRUCTOR and name not in self.accounts
             wait = max(throttle.wait(key, now) for throttle, key in failures + newcomers * new)
             if wait > 0:
-                raise HTTPError(429, tr(f"Too many tries. Try again in {math.ceil(wait)} seconds."))
+                raise HTTPError(429, tr("Too many tries. Try again in {ceil} seconds.", ceil=math.ceil(wait)))
             # Up to the check of the PIN there is no await, so that tries at the same time are all counted.
             expected = self.passwords.instructor if name == INSTRUCTOR else self.passwords.room
             proven = _same(data.get("password", ""), expected)
@@ -132,7 +135,7 @@ class RoomAuthenticator(Authenticator):  # type: ignore[misc]  # is not typed
 
     async def _has_pin(self, name: str, pin: str, newcomers: Sequence[tuple[Throttle, str]]) -> bool:
         if len(pin) < _SHORTEST_PIN:
-            msg = f"Choose a PIN of your own, at least {_SHORTEST_PIN} characters, and keep it."
+            msg = Message("Choose a PIN of your own, at least {n} characters, and keep it.", n=_SHORTEST_PIN)
             raise HTTPError(400, tr(msg))
         _count(newcomers, time.monotonic())
         try:

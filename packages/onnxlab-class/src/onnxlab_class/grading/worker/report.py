@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 from onnxlab.kit.outcome import Difference, Evidence, Finding
+from onnxlab.message import with_templates
 from onnxlab.typed_json import UnexpectedType, decode
 
 __all__ = ["Graphs", "JudgedPart", "Production", "Report", "Stage", "read_record"]
@@ -112,7 +113,7 @@ class Report:
 
     def as_json(self) -> str:
         """Return it as JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps(with_templates(asdict(self)))
 
 
 def read_record(content: bytes | None, kind: type[T]) -> T | None:

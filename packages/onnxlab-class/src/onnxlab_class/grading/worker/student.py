@@ -17,6 +17,7 @@ from onnxlab.kit.exercise import lab
 from onnxlab.kit.exporting import first_line
 from onnxlab.kit.producing import TimeLimitReached, produce, time_limit
 from onnxlab.kit.work import Work
+from onnxlab.message import with_templates
 from onnxlab_class.grading.worker.task import CELLS, NOTES, PRODUCTION, Task
 
 __all__ = ["prepare", "run"]
@@ -76,7 +77,7 @@ def run(task: Task, folder: Path) -> int:
                 "printed": produced.printed,
                 "seconds": round(produced.seconds, 3),
             }
-        (place / PRODUCTION).write_text(json.dumps(production), "utf-8")
+        (place / PRODUCTION).write_text(json.dumps(with_templates(production)), "utf-8")
     return 0
 
 
