@@ -14,8 +14,8 @@ The course's recipes are tried on models that were not written for a chapter: {m
 write them, exported by both exporters. This page says what each recipe made of each model; a test runs all
 pairs. It is generated: change `tests/ordinary/expected.toml`, then run `python -m tools.author ordinary`.
 
-- **right**: the recipe did what it promises; where it judges or changes a file, that was compared with PyTorch
-  or with the file before.
+- **right**: the recipe did what it promises; where it judges or changes a file, that was compared with
+  PyTorch or with the file before.
 - **wrong**: the file computes something else than the module, and the recipe says so.
 - **refused**: the recipe stops, and says why; the sentences are below the tables.
 - **-**: the recipe is not for such a model, or the exporter gives no file.
