@@ -16,10 +16,12 @@ import onnx
 import onnxruntime as ort
 import torch
 from onnxruntime.transformers.float16 import convert_float_to_float16
+from torch._dynamo.exc import UserError
 from torch.utils import _pytree as pytree
 
 from onnxlab import check_export
 from onnxlab.exporters.silence import silenced
+from tests.ordinary import expectations
 from tests.ordinary.bench import EXPORTERS
 from tests.ordinary.exported import Exported
 
@@ -85,12 +87,14 @@ REFUSALS = (
     ValueError,
     AssertionError,  # by Comparison.raise_if_wrong
     NotForSuch,
+    UserError,
     onnx.checker.ValidationError,
     ort.capi.onnxruntime_pybind11_state.Fail,
     ort.capi.onnxruntime_pybind11_state.NotImplemented,
     ort.capi.onnxruntime_pybind11_state.InvalidArgument,
 )
-"""What a recipe may raise: an explanation of its own, or the words of onnx and ONNX Runtime about a file."""
+"""What a recipe may raise: an explanation of its own, or the words of torch.export about a
+module, or those of onnx and ONNX Runtime about a file."""
 
 
 def judged(comparison: Any) -> Any:
@@ -162,9 +166,10 @@ def _(model: Exported) -> Any:
 @calls("04b check_sizes")
 def _(model: Exported) -> Any:
     examples, captured = cases(model), None
-    if model.exporter == "torch.export":
+    if model.exporter == "torch.export" and expectations.tried("08 export_checked", model.name):
         module = model.ordinary.module
-        captured = torch.export.export(module, examples[0], dynamic_shapes=captured_shapes(model))
+        with contextlib.suppress(UserError):  # torch.export alone unrolls a GRU: no free length
+            captured = torch.export.export(module, examples[0], dynamic_shapes=captured_shapes(model))
     rows = recipe("04b").check_sizes(model.ordinary.module, model.path, captured, *examples)
     answers = [row[part] for row in rows for part in ("capture", "file")]
     return next((answer for answer in answers if answer not in ("right", "no guard failed")), True)
@@ -186,7 +191,10 @@ def _(model: Exported) -> Any:
 @calls("06 trace_breakers")
 def _(model: Exported) -> Any:
     ordinary = model.ordinary
-    lines = recipe("06").trace_breakers(ordinary.module, ordinary.args, ordinary.kwargs)
+    try:
+        lines = recipe("06").trace_breakers(ordinary.module, ordinary.args, ordinary.kwargs)
+    except (RuntimeError, TypeError) as error:  # torch's own: the module cannot be traced
+        return str(error)
     return not lines or "; ".join(lines.values())
 
 
@@ -352,7 +360,7 @@ def _ends(path: Path) -> tuple[Any, Any]:
 
 @calls("17b check_padding")
 def _(model: Exported) -> Any:
-    if not model.name.startswith(("encoder", "decoder", "rotary", "left_padded", "bert")):
+    if not model.name.startswith(("encoder", "left_padded", "bert")):
         raise NotForSuch("takes a function of tokens, mask and positions")
     session, padding = ort.InferenceSession(model.path, providers=["CPUExecutionProvider"]), recipe("17b")
     names, output = [value.name for value in session.get_inputs()], session.get_outputs()[0].name
@@ -383,7 +391,6 @@ JUDGES = {
     "03 export_checked": "gru_list_of_outputs",
     "04b check_sizes": "gru_list_of_outputs",
     "05 export_with_rules": "gru_list_of_outputs",
-    "08 export_checked": "gru_list_of_outputs",
     "10 try_target": "gru_list_of_outputs",
     "11 edit_file": "gru_list_of_outputs",
     "12 first_failure": "gru_list_of_outputs",
