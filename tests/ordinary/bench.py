@@ -48,25 +48,28 @@ class Ordinary:
         """Whether the file lies as the exporter wrote it."""
         return self.store is _as_exported
 
+    @property
+    def passed(self) -> tuple[Any, ...]:
+        """The example for torch.onnx.export, which takes a dict at the end for keyword arguments."""
+        return (*self.args, {}) if self.kwargs is None and isinstance(self.args[-1], dict) else self.args
+
+    def export_options(self, *, dynamo: bool) -> dict[str, Any]:
+        """Return what torch.onnx.export is given besides the arguments: each exporter has its own axes."""
+        axes = {"dynamic_shapes": self.shapes} if dynamo else self._named_axes()
+        return {"dynamo": dynamo, "verbose": False, **self.options, **axes}
+
     def export(self, path: Path, *, dynamo: bool) -> Path:
         """Export with either exporter and its defaults, and return the path of the file."""
-        options: dict[str, Any] = {"dynamo": dynamo, "verbose": False, **self.options}
-        if dynamo:
-            options["dynamic_shapes"] = self.shapes
-        elif self.shapes is not None:
-            options |= self._named_axes()
-        args = self.args
-        if self.kwargs is not None:
-            options["kwargs"] = self.kwargs
-        elif args and isinstance(args[-1], dict):
-            args = (*args, {})  # a dict at the end is taken for keyword arguments
+        options = self.export_options(dynamo=dynamo)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.onnx.export(self.module, args, path, **options)
+            torch.onnx.export(self.module, self.passed, path, kwargs=self.kwargs, **options)
         return self.store(path)
 
     def _named_axes(self) -> dict[str, Any]:
         """`dynamic_shapes` in the words of the TorchScript exporter, which has names for each tensor."""
+        if self.shapes is None:
+            return {}
         named, _ = pytree.tree_flatten_with_path(self.shapes, is_leaf=_is_axes)
         names = [
             "_".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) for path, _ in named

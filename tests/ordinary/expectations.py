@@ -7,6 +7,7 @@ from typing import Any
 
 RIGHT = "right"
 EXPORT = "export"
+SAMPLE = "sample"
 
 
 @cache
@@ -16,8 +17,13 @@ def table() -> dict[str, Any]:
 
 def expected(recipe: str, model: str, exporter: str) -> str:
     """Return a part of what a recipe, or the exporter, says of a model; "right" where nothing is listed."""
-    for sentences in table().get(recipe, {}).values():
+    for kind, sentences in table().get(recipe, {}).items():
         for sentence, models in sentences.items():
-            if {model, f"{model}, {exporter}"} & set(models):
+            if kind != SAMPLE and {model, f"{model}, {exporter}", f"*, {exporter}"} & set(models):
                 return str(sentence)
     return RIGHT
+
+
+def tried(recipe: str, model: str) -> bool:
+    """Whether a recipe that takes long is tried on a model; any other is tried on all of them."""
+    return all(model in models for models in table().get(recipe, {}).get(SAMPLE, {}).values())

@@ -151,6 +151,33 @@ def rotary_table_on_self() -> Ordinary:
     return Ordinary(model, step(2, 3, 5), [step(3, 2, 12)], shapes=shapes)
 
 
+class PaddedDecoder(nn.Module):
+    """Causal attention, learned positions; the batch is padded on the left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places, self.head = nn.Embedding(40, 32), nn.Embedding(64, 32), nn.Linear(32, 40)
+        self.query, self.key = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
+        at = torch.arange(ids.shape[1], device=ids.device)
+        visible = (at <= at[:, None]) & (mask[:, None, :] > 0) | (at == at[:, None])  # never an empty row
+        x = self.words(ids) + self.places(positions)
+        heads = (part[:, None] for part in (self.query(x), self.key(x), x))
+        return self.head(x + F.scaled_dot_product_attention(*heads, attn_mask=visible[:, None])[:, 0])
+
+
+@ordinary
+def left_padded_decoder() -> Ordinary:
+    def draw(batch: int, length: int) -> tuple[Tensor, ...]:
+        ids, mask = torch.randint(0, 40, (batch, length)), torch.ones(batch, length, dtype=torch.long)
+        mask[0, : length // 2] = 0
+        return ids, mask, (mask.cumsum(-1) - 1).clamp(min=0)
+
+    shapes = dict.fromkeys(("ids", "mask", "positions"), TOKENS)
+    return Ordinary(PaddedDecoder().eval(), draw(2, 6), [draw(3, 4)], shapes=shapes, draw=draw)
+
+
 class Experts(nn.Module):
     """A mixture of experts: each token takes two of four, whose weights are one tensor of three axes."""
 

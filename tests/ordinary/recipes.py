@@ -16,10 +16,13 @@ import onnx
 import onnxruntime as ort
 import torch
 from onnxruntime.transformers.float16 import convert_float_to_float16
+from torch._dynamo.exc import UserError
 from torch.utils import _pytree as pytree
 
 from onnxlab import check_export
 from onnxlab.exporters.silence import silenced
+from tests.ordinary import expectations
+from tests.ordinary.bench import EXPORTERS
 from tests.ordinary.exported import Exported
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -84,12 +87,14 @@ REFUSALS = (
     ValueError,
     AssertionError,  # by Comparison.raise_if_wrong
     NotForSuch,
+    UserError,
     onnx.checker.ValidationError,
     ort.capi.onnxruntime_pybind11_state.Fail,
     ort.capi.onnxruntime_pybind11_state.NotImplemented,
     ort.capi.onnxruntime_pybind11_state.InvalidArgument,
 )
-"""What a recipe may raise: an explanation of its own, or the words of onnx and ONNX Runtime about a file."""
+"""What a recipe may raise: an explanation of its own, or the words of torch.export about a
+module, or those of onnx and ONNX Runtime about a file."""
 
 
 def judged(comparison: Any) -> Any:
@@ -129,6 +134,84 @@ def _(model: Exported) -> Any:
     )
 
 
+@calls("02 compare_paths")
+def _(model: Exported) -> Any:
+    ordinary, call = model.ordinary, recipe("02").compare_paths
+    if ordinary.kwargs is None:
+        verdicts = call(ordinary.module, model.path, dict(enumerate(cases(model))))
+    else:
+        pairs = [(ordinary.args, ordinary.kwargs), *ordinary.others]
+        verdicts = {
+            number: call(ordinary.module, model.path, {"": args}, kwargs=kwargs)[""]
+            for number, (args, kwargs) in enumerate(pairs)
+        }
+    return next((verdict for verdict in verdicts.values() if verdict != "right"), True)
+
+
+@calls("03 export_checked")
+def _(model: Exported) -> Any:
+    ordinary, shapes = model.ordinary, exported_by_default(model)
+    given = {"kwargs": ordinary.kwargs, **ordinary.options, **shapes}
+    with remembered_export(model):
+        call = recipe("03").export_checked
+        call(ordinary.module, ordinary.args, model.folder / "model.onnx", ordinary.others, **given)
+
+
+@calls("04 accepted")
+def _(model: Exported) -> Any:
+    answers = [answer for _, answer in recipe("04").accepted(model.path, *arrays(model))]
+    return next((answer for answer in answers if not answer.startswith("accepted")), True)
+
+
+@calls("04b check_sizes")
+def _(model: Exported) -> Any:
+    examples, captured = cases(model), None
+    if model.exporter == "torch.export" and expectations.tried("08 export_checked", model.name):
+        module = model.ordinary.module
+        with contextlib.suppress(UserError):  # torch.export alone unrolls a GRU: no free length
+            captured = torch.export.export(module, examples[0], dynamic_shapes=captured_shapes(model))
+    rows = recipe("04b").check_sizes(model.ordinary.module, model.path, captured, *examples)
+    answers = [row[part] for row in rows for part in ("capture", "file")]
+    return next((answer for answer in answers if answer not in ("right", "no guard failed")), True)
+
+
+@calls("05 export_with_rules")
+def _(model: Exported) -> Any:
+    ordinary = model.ordinary
+    changes_nothing = {type(ordinary.module): type(ordinary.module).forward}
+    options = ordinary.export_options(dynamo=EXPORTERS[model.exporter])
+    given = {"kwargs": ordinary.kwargs, "others": ordinary.others, **options}
+    with remembered_export(model):
+        call = recipe("05").export_with_rules
+        target = model.folder / "model.onnx"
+        _, comparison = call(ordinary.module, changes_nothing, ordinary.args, target, **given)
+    return judged(comparison)
+
+
+@calls("06 trace_breakers")
+def _(model: Exported) -> Any:
+    ordinary = model.ordinary
+    try:
+        lines = recipe("06").trace_breakers(ordinary.module, ordinary.args, ordinary.kwargs)
+    except (RuntimeError, TypeError) as error:  # torch's own: the module cannot be traced
+        return str(error)
+    return not lines or "; ".join(lines.values())
+
+
+@calls("07 missing_links")
+def _(model: Exported) -> Any:
+    [args, *_], _ = cases(model), exported_by_default(model)
+    missing = recipe("07").missing_links(model.ordinary.module, args)
+    return not any(missing.values()) or str(missing)
+
+
+@calls("08 export_checked")
+def _(model: Exported) -> Any:
+    examples, _ = cases(model), exported_by_default(model)
+    with remembered_export(model):
+        recipe("08").export_checked(model.ordinary.module, examples, dynamic_shapes=captured_shapes(model))
+
+
 def in_runtime(path: Path, feed: dict[str, Any]) -> list[Any]:
     return results(path, [feed])[0]
 
@@ -157,23 +240,44 @@ def _(model: Exported) -> Any:
 @contextlib.contextmanager
 def remembered_export(model: Exported) -> Iterator[None]:
     """Let torch.onnx.export copy the file that it made of this model before, which takes no time."""
-    real = torch.onnx.export
+    real, ordinary = torch.onnx.export, model.ordinary
+    usual = pytree.tree_structure((ordinary.passed, ordinary.kwargs))
 
-    def export(module: Any, args: Any, file: Path, **options: Any) -> None:
-        written = sorted(model.path.parent.glob(f"{model.path.name}*"))
-        for source in written:
+    def export(module: Any, args: Any = (), file: Any = None, **options: Any) -> Any:
+        if isinstance(module, torch.export.ExportedProgram):
+            return SimpleNamespace(model_proto=onnx.load(model.path))
+        if pytree.tree_structure((args, options.get("kwargs"))) != usual:
+            return real(module, args, file, **options)
+        for source in sorted(model.path.parent.glob(f"{model.path.name}*")):
             file.with_name(source.name.replace(model.path.name, file.name)).write_bytes(source.read_bytes())
+        return None
 
-    with patch.object(torch.onnx, "export", export if model.ordinary.is_plain else real):
+    with patch.object(torch.onnx, "export", export if ordinary.is_plain else real):
         yield
+
+
+def exported_by_default(model: Exported) -> Any:
+    """What a recipe takes that exports by itself, without a choice of the exporter."""
+    if model.exporter == "TorchScript":
+        raise NotForSuch("exports by itself, by the default exporter")
+    return {"dynamic_shapes": model.ordinary.shapes}
+
+
+def cases(model: Exported) -> list[tuple[Any, ...]]:
+    if model.ordinary.kwargs is not None:
+        raise NotForSuch("takes tuples of arguments, no keywords")
+    return [model.ordinary.args, *model.ordinary.others]
+
+
+def captured_shapes(model: Exported) -> Any:
+    """`dynamic_shapes` for torch.export, which takes no names."""
+    return pytree.tree_map_only(str, lambda _: torch.export.Dim.DYNAMIC, model.ordinary.shapes)
 
 
 @calls("12 first_failure")
 def _(model: Exported) -> Any:
-    ordinary = model.ordinary
-    if model.exporter == "TorchScript":
-        raise NotForSuch("exports by itself, by the default exporter")
-    given = {"kwargs": ordinary.kwargs, "others": ordinary.others, "dynamic_shapes": ordinary.shapes}
+    ordinary, shapes = model.ordinary, exported_by_default(model)
+    given = {"kwargs": ordinary.kwargs, "others": ordinary.others, **shapes}
     with remembered_export(model):
         call = recipe("12").first_failure
         step, reason = call(
@@ -254,6 +358,19 @@ def _ends(path: Path) -> tuple[Any, Any]:
     return session.get_inputs, session.get_outputs
 
 
+@calls("17b check_padding")
+def _(model: Exported) -> Any:
+    if not model.name.startswith(("encoder", "left_padded", "bert")):
+        raise NotForSuch("takes a function of tokens, mask and positions")
+    session, padding = ort.InferenceSession(model.path, providers=["CPUExecutionProvider"]), recipe("17b")
+    names, output = [value.name for value in session.get_inputs()], session.get_outputs()[0].name
+
+    def run(*arrays: np.ndarray) -> np.ndarray:
+        return padding.run_empty(session, *arrays, names=names[:3], output=output)
+
+    padding.check_padding(run, [[1, 2, 3, 4], [5], [6, 7]])
+
+
 @calls("18 check_sequences")
 def _(model: Exported) -> Any:
     ordinary = model.ordinary
@@ -264,15 +381,16 @@ def _(model: Exported) -> Any:
 
 @calls("19 check_counts")
 def _(model: Exported) -> Any:
-    ordinary = model.ordinary
-    if ordinary.kwargs is not None:
-        raise NotForSuch("takes tuples of arguments, no keywords")
-    comparison, _ = recipe("19").check_counts(ordinary.module, [ordinary.args, *ordinary.others], model.path)
+    comparison, _ = recipe("19").check_counts(model.ordinary.module, cases(model), model.path)
     return judged(comparison)
 
 
 JUDGES = {
     "01 check_export": "gru_list_of_outputs",
+    "02 compare_paths": "gru_list_of_outputs",
+    "03 export_checked": "gru_list_of_outputs",
+    "04b check_sizes": "gru_list_of_outputs",
+    "05 export_with_rules": "gru_list_of_outputs",
     "10 try_target": "gru_list_of_outputs",
     "11 edit_file": "gru_list_of_outputs",
     "12 first_failure": "gru_list_of_outputs",
@@ -280,6 +398,7 @@ JUDGES = {
     "15 quantise": "decoder_cache_list",
     "16 float16_faults": "decoder_cache_list",
     "17 check_cache": "decoder_cache_list",
+    "17b check_padding": "left_padded_decoder",
     "18 check_sequences": "gru_list_of_outputs",
     "19 check_counts": "gru_list_of_outputs",
 }

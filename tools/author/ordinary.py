@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 EXPORTERS = ("torch.export", "TorchScript")
-MARKS = {"wrong": "wrong", "refused": "refused", "not_for": "-"}
+MARKS = {"wrong": "wrong", "refused": "refused", "named": "named", "not_for": "-"}
 HEAD = """\
 # Ordinary models
 
@@ -18,7 +18,9 @@ pairs. It is generated: change `tests/ordinary/expected.toml`, then run `python 
   PyTorch or with the file before.
 - **wrong**: the file computes something else than the module, and the recipe says so.
 - **refused**: the recipe stops, and says why; the sentences are below the tables.
+- **named**: the recipe names what is to be changed in the module or in its inputs, as it promises.
 - **-**: the recipe is not for such a model, or the exporter gives no file.
+- Empty: not tried; the recipe takes long and was given a few models of each kind.
 
 Where the exporters differ, the file of torch.export comes first: `right / -`.
 """
@@ -50,6 +52,8 @@ def _rows(models: Mapping[str, str], export: Outcomes, recipes: Mapping[str, Out
 
 
 def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
+    if any(model not in listed for listed in outcomes.get("sample", {}).values()):
+        return ""
     words = [
         "-" if _outcome(model, exporter, export) != "right" else _outcome(model, exporter, outcomes)
         for exporter in EXPORTERS
@@ -60,7 +64,7 @@ def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
 def _outcome(model: str, exporter: str, outcomes: Outcomes) -> str:
     for kind, sentences in outcomes.items():
         for listed in sentences.values():
-            if {model, f"{model}, {exporter}"} & set(listed):
+            if kind in MARKS and {model, f"{model}, {exporter}", f"*, {exporter}"} & set(listed):
                 return MARKS[kind]
     return "right"
 
@@ -74,5 +78,5 @@ def _sentences(root: Path, name: str, outcomes: Outcomes) -> Iterator[str]:
     yield f"- {title}:" + (" right for every model" if not any(outcomes.values()) else "")
     for kind, sentences in outcomes.items():
         for sentence, models in sentences.items():
-            names = "" if kind == "not_for" else ": " + "; ".join(models).replace("_", " ")
+            names = "" if kind in ("not_for", "sample") else ": " + "; ".join(models).replace("_", " ")
             yield f"  - *{sentence}*{names}"
