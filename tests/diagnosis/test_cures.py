@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir
 import onnxruntime
 import pytest
 import torch
@@ -19,12 +20,15 @@ from onnx import TensorProto, checker, compose, helper, numpy_helper, version_co
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnxconverter_common import float16
+from onnxconverter_common.auto_mixed_precision import auto_convert_mixed_precision
 from onnxruntime.quantization import (
     CalibrationDataReader,
     QuantType,
+    quant_utils,
     quantize_dynamic,
     quantize_static,
 )
+from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tests.support.cures import check
@@ -638,6 +642,140 @@ class NoReader(CalibrationDataReader):
     """A reader without get_next."""
 
 
+MS = "com.microsoft"
+FUSIBLE = model(
+    node("Conv", "x w", "h"),
+    node("Relu", "h"),
+    x=(F, [1, 1, 4, 4]),
+    y=(F, [1, 1, 2, 2]),
+    w=np.ones((1, 1, 3, 3), np.float32),
+)
+
+
+def microsoft(operator: str, inputs: str, sizes: list[object], weights: dict[str, object], **attributes):
+    """Make a model of one node of com.microsoft."""
+    one = helper.make_node(operator, inputs.split(), ["y"], domain=MS, **attributes)
+    return model(one, x=(F, sizes), domains=[MS], **weights)
+
+
+def optimised() -> onnx.ModelProto:
+    """Return a model as the runtime fuses it."""
+    loud(
+        FUSIBLE,
+        optimized_model_filepath="fast.onnx",
+        graph_optimization_level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    )
+    return onnx.load("fast.onnx")
+
+
+def outside(location: str) -> str:
+    """Save a model in a folder, with its weights at a location seen from there."""
+    save_apart()
+    proto = onnx.load("apart.onnx", load_external_data=False)
+    next(e for e in proto.graph.initializer[0].external_data if e.key == "location").value = location
+    Path("sub").mkdir(exist_ok=True)
+    Path("sub/w.data").write_bytes(Path("w.data").read_bytes())
+    return saved(proto, "sub/apart.onnx")
+
+
+def function(opset: int) -> onnx.ModelProto:
+    """Make a model whose function is written at an opset."""
+    proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), domains=["mine"], y=(F, ["a", "b"]))
+    imports = [helper.make_opsetid("", opset)]
+    proto.functions.append(
+        helper.make_function("mine", "Twice", ["x"], ["y"], [node("Squeeze", "x")], imports)
+    )
+    return proto
+
+
+def choice(*perm: int) -> onnx.ModelProto:
+    """Make an If with a transposition."""
+    branch = helper.make_graph([node("Transpose", "x", "s", perm=perm)], "b", [], [inp("s", F, None)])
+    return model(node("If", "t", then_branch=branch, else_branch=branch), t=np.array(True))
+
+
+def reused(name: str) -> tuple[onnxruntime.InferenceSession, dict[str, np.ndarray]]:
+    """Make a model with a buffer that two inputs share if their axes have one name."""
+    nodes = [
+        node("Abs", "x", "h"),
+        node("ReduceMax", "h", "r", keepdims=0),
+        node("Neg", "z", "g"),
+        node("Mul", "r g", "k"),
+        node("Relu", "k"),
+    ]
+    proto = model(*nodes, x=(F, ["a", 3]), more=[inp("z", F, [name, 3])])
+    return loud(proto), {"x": X, "z": np.ones((5, 3), np.float32)}
+
+
+def scanned(name: str, axis: int) -> onnx.ModelProto:
+    """Make a Loop that joins what it carries and stacks one of its values."""
+    body = helper.make_graph(
+        [node("Identity", "c", "d"), node("Concat", "h h", "o", axis=axis), node("Relu", name, "q")],
+        "b",
+        [inp("i", I64, []), inp("c", BOOL, []), inp("h", F, None)],
+        [inp("d", BOOL, []), inp("o", F, None), inp("q", F, None)],
+    )
+    return model(node("Loop", "n t x", "l y", body=body), n=np.array(2), t=np.array(True))
+
+
+def custom() -> str:
+    """Save a model with a custom operator."""
+    twice = helper.make_node("Twice", ["x"], ["h"], domain="mine")
+    return saved(model(twice, node("MatMul", "h w"), domains=["mine"], w=np.ones((3, 3), np.float32)))
+
+
+def overridden(kind: QuantType) -> None:
+    """Ask for the types of two nodes that read one value."""
+    proto = model(node("Relu", "x", "h"), node("Abs", "x"), x=(F, [1, 64]), y=(F, [1, 64]))
+    overrides = {"h": [{"quant_type": QuantType.QUInt16}], "y": [{"quant_type": kind}]}
+    get_qnn_qdq_config(saved(proto), Reader(ROW), init_overrides=overrides, add_qtype_converts=True)
+
+
+def remove(replaced: bool) -> None:
+    """Remove a node by onnx_ir."""
+    graph = onnx_ir.from_proto(model(node("Relu", "x", "h"), node("Abs", "h"))).graph
+    first = graph[0]
+    if replaced:
+        first.outputs[0].replace_all_uses_with(first.inputs[0])
+    graph.remove(first, safe=True)
+
+
+def sequences() -> onnx.ModelProto:
+    """Make a model that reads a sequence."""
+    proto = model(node("SequenceAt", "x i"), i=np.array(0))
+    proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", F, None))
+    return proto
+
+
+def pooled() -> onnx.ModelProto:
+    """Make a convolution of 3 by 3."""
+    return model(node("Conv", "x w"), x=(F, ["n", 1, "h", "w"]), w=np.ones((1, 1, 3, 3), np.float32))
+
+
+def rotary(columns: int) -> onnx.ModelProto:
+    """Make a rotary embedding of heads of size 4."""
+    table = np.ones((8, columns), np.float32)
+    weights = {"p": np.arange(2)[None], "c": table, "s": table}
+    return microsoft("RotaryEmbedding", "x p c s", ["b", "h", "t", 4], weights)
+
+
+def attention(size: int) -> onnx.ModelProto:
+    """Make an attention with a bias of a size."""
+    weights = {"b": np.ones(size, np.float32)}
+    return microsoft("MultiHeadAttention", "x x x b", ["b", "t", 4], weights, num_heads=2)
+
+
+def four_bits(block: int) -> onnx.ModelProto:
+    """Make a product with weights in blocks."""
+    weights = {"w": np.zeros((4, 1, block // 2), np.uint8), "s": np.ones(4, np.float32)}
+    sizes = {"K": block, "N": 4, "bits": 4, "block_size": block}
+    return microsoft("MatMulNBits", "x w s", ["a", block], weights, **sizes)
+
+
+HALF = {"x": (TensorProto.FLOAT16, ["a", 3]), "y": (TensorProto.FLOAT16, None)}
+ROTATED, TOKENS = np.ones((1, 1, 2, 4), np.float32), np.ones((1, 2, 4), np.float32)
+
+
 PAIRS = {
     "array-to-tensor": (
         lambda: onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[1],
@@ -851,6 +989,80 @@ PAIRS = {
     "zero-point-of-a-node": (
         lambda: run(quantised_conv(False), x=np.ones((2, 3), np.uint8)),
         lambda: run(quantised_conv(True), x=np.ones((2, 3), np.uint8)),
+    ),
+    "already-float16": (
+        lambda: float16.convert_float_to_float16(float16.convert_float_to_float16(weighty())),
+        lambda: float16.convert_float_to_float16(weighty()),
+    ),
+    "mixed-precision-search": (
+        lambda: auto_convert_mixed_precision(weighty(), {"x": X * np.nan}, rtol=0.1, keep_io_types=True),
+        lambda: auto_convert_mixed_precision(weighty(), {"x": X}, rtol=0.1, keep_io_types=True),
+    ),
+    "sequence-for-a-tensor": (
+        lambda: run(sequences(), x=X),
+        lambda: run(sequences(), x=[X]),
+    ),
+    "not-folded": (
+        lambda: loud(model(node("Erf", "w", "h"), node("Mul", "x h"), **HALF, w=np.ones(3, np.float16))),
+        lambda: loud(model(node("Mul", "x h"), **HALF, h=np.ones(3, np.float16))),
+    ),
+    "sizes-under-one-name": (
+        lambda: (one := reused("a"))[0].run(None, one[1]),
+        lambda: (one := reused("b"))[0].run(None, one[1]),
+    ),
+    "weights-outside-the-folder": (
+        lambda: onnxruntime.InferenceSession(outside("../w.data")),
+        lambda: onnxruntime.InferenceSession(outside("w.data")),
+    ),
+    "function-of-another-opset": (
+        lambda: checker.check_model(function(11)),
+        lambda: checker.check_model(function(17)),
+    ),
+    "branch-does-not-fit": (lambda: session(choice(0, 5)), lambda: session(choice(1, 0))),
+    "type-of-a-node": (
+        lambda: session(model(node("Transpose", "x", perm=[0, 5]))),
+        lambda: session(model(node("Transpose", "x", perm=[1, 0]))),
+    ),
+    "node-of-another-runtime": (
+        lambda: ReferenceEvaluator(optimised()),
+        lambda: ReferenceEvaluator(FUSIBLE),
+    ),
+    "no-older-form": (
+        lambda: version_converter.convert_version(model(node("Gelu", "x"), opset=20, ir=9), 19),
+        lambda: version_converter.convert_version(model(node("Erf", "x"), opset=20, ir=9), 19),
+    ),
+    "image-smaller-than-the-kernel": (
+        lambda: run(pooled(), x=np.ones((1, 1, 2, 2), np.float32)),
+        lambda: run(pooled(), x=np.ones((1, 1, 3, 3), np.float32)),
+    ),
+    "rotary-table": (lambda: run(rotary(3), x=ROTATED), lambda: run(rotary(2), x=ROTATED)),
+    "many-bits-file": (lambda: session(four_bits(8)), lambda: session(four_bits(16))),
+    "attention-size": (lambda: run(attention(5), x=TOKENS), lambda: run(attention(12), x=TOKENS)),
+    "loop-values": (lambda: run(scanned("o", 0), x=X), lambda: run(scanned("x", 0), x=X)),
+    "symbolic-shapes-incomplete": (
+        lambda: quant_pre_process(custom(), "ready.onnx"),
+        lambda: quant_pre_process(custom(), "r.onnx", skip_symbolic_shape=True, skip_optimization=True),
+    ),
+    "type-requests-differ": (
+        lambda: overridden(QuantType.QInt16),
+        lambda: overridden(QuantType.QUInt16),
+    ),
+    "quantise-type-not-known": (
+        lambda: quantize_static(linear(), "int.onnx", Reader(ROW), calibrate_method=7),
+        lambda: quantize_static(linear(), "int.onnx", Reader(ROW)),
+    ),
+    "no-standard-domain": (
+        lambda: quant_utils.get_opset_version(onnx.ModelProto(graph=RELU.graph)),
+        lambda: quant_utils.get_opset_version(RELU),
+    ),
+    "not-close": (
+        lambda: np.testing.assert_allclose(np.ones(2), np.zeros(2)),
+        lambda: np.testing.assert_allclose(np.ones(2), np.ones(2)),
+    ),
+    "value-still-used": (lambda: remove(False), lambda: remove(True)),
+    "missing-schema-warning": (
+        lambda: [onnx.defs.register_schema(onnx.defs.OpSchema("Same", "", 1)) for _ in range(2)],
+        lambda: [onnx.defs.register_schema(onnx.defs.OpSchema("Same", f"mine{n}", 1)) for n in range(2)],
     ),
 }
 
