@@ -86,11 +86,14 @@ def _body(site: Site, kind: Answer) -> str:
     wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
     pins = (site.root / "requirements.txt").read_text("utf-8")
     checked = ", ".join(f"{name} {version}" for name, version in _PIN.findall(pins))
+    clinic = next(site.root.glob("notebooks/*_clinic.ipynb")).stem
+    card = f'<a href="../notebooks/{clinic}.html"><code>patient("{kind.patient}")</code></a>'
     return "\n".join(
         [
             f'<p id="message-{kind.name}">{cause}</p>',
             f"<p><strong>{words['cure']}</strong> {cure}</p>",
             f'<p>{words["section"]}: <a href="../{page}.html{anchor}">{_code(title)}</a></p>',
+            f"<p>{words['patient'].format(card=card)}</p>" if kind.patient else "",
             f'<ul class="simple">{wordings}</ul>' if wordings else "",
             f'<p class="onnxlab-trust">{words["checked"].format(versions=checked)}</p>',
             f'<p><a href="../{ERRORS}.html">{words["title"]}</a></p>',

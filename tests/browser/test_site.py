@@ -20,7 +20,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from onnxlab.diagnosis.messages import explain
+from onnxlab.diagnosis.messages import answers, explain
 from starter.website import page_server
 
 ROOT = Path(__file__).parents[2]
@@ -738,6 +738,9 @@ def test_a_pasted_message_finds_its_page(reader: Page, server: Server):
         reader.goto(f"{server.url}{language}/errors/{known.name}.html")
         expect(reader.locator("article h1")).to_be_visible()
         expect(reader.locator("article a[href*='.html#']").first).to_be_visible()
+        ill = next(kind for kind in answers() if kind.patient)
+        reader.goto(f"{server.url}{language}/errors/{ill.name}.html")
+        expect(reader.locator("article a[href$='20_clinic.html'] code")).to_contain_text(ill.patient)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
