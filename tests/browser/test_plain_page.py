@@ -15,6 +15,7 @@ from ipywidgets.widgets.widget import Widget, _instances
 from playwright.sync_api import Browser, Page, expect
 
 from onnxlab.notebook.graph.view import GraphView, graph
+from onnxlab.notebook.in_sight import InSight
 from onnxlab.notebook.labs.progress import progress
 from onnxlab.notebook.outputs import _WIDGET_VIEW as VIEW
 from onnxlab.notebook.predict.prediction import predict, predict_grid
@@ -72,10 +73,10 @@ def page(browser: Browser):
 
 
 def leaves(widget: Widget) -> list[Widget]:
-    """The widgets with scripts of their own, in a box or alone."""
+    """The widgets whose scripts show or hide a form, in a box or alone."""
     children = getattr(widget, "children", None)
     if children is None:
-        return [widget] if hasattr(widget, "_esm") else []
+        return [widget] if hasattr(widget, "_esm") and not isinstance(widget, InSight) else []
     return [leaf for child in children for leaf in leaves(child)]
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Dialog, Frame, Locator, Page, Request, ViewportSize, expect
 
-PATIENCE = 300_000
+PATIENCE = 120_000
 """Milliseconds to wait for anything: only what never comes takes as long, on any machine under any load."""
 
 HIGH: ViewportSize = {"width": 1280, "height": 2600}
@@ -182,7 +182,7 @@ class Notebook:
     def run_all(self) -> None:
         """Do what Run > Run All Cells does, and wait for the end: a kernel is idle between two cells, too."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=PATIENCE)
+        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=3 * PATIENCE)
 
     def contents(self) -> list[dict[str, Any]]:
         """Return the cells with their outputs, as they would be saved now."""

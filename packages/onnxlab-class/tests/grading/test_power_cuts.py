@@ -5,6 +5,7 @@ old or new, and files longer or shorter. `strace` records what a writer asks of 
 in that record, with a random choice of what was not synchronised yet.
 """
 
+import os
 import re
 import shutil
 import sqlite3
@@ -85,7 +86,9 @@ def test_a_store_survives_power_cuts(tmp_path, request):
     out, log = tmp_path / "out", tmp_path / "log"
     options = ["-f", "--seccomp-bpf", "-y", "-xx", "-s", "1000000", "-o", str(log)]
     calls = "trace=pwrite64,write,fsync,fdatasync,unlink,ftruncate"
-    subprocess.run(["strace", *options, "-e", calls, sys.executable, "-c", _WRITER, str(out)], check=True)
+    writer = [sys.executable, "-c", _WRITER, str(out)]
+    path = {"PYTHONPATH": os.pathsep.join(map(str, request.config.getini("pythonpath")))}
+    subprocess.run(["strace", *options, "-e", calls, *writer], env=os.environ | path, check=True)
     record = list(_calls(log.read_text("ascii"), out))
     assert record
     undisturbed = _by_student(out)
