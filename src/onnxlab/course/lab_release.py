@@ -77,7 +77,8 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
                 )
             _stamp_exercise(exercise, answers, cell, match)
             if heading:
-                worth = f"**{exercise.points} points, {exercise.minutes} minutes**"
+                points = f"{exercise.points} point{'s' * (exercise.points > 1)}"
+                worth = f"**{points}, {exercise.minutes} minutes**"
                 heading["source"] = _POINTS.sub(worth, heading["source"], count=1)
                 heading = {}
             answers = []

@@ -38,6 +38,7 @@ def _quantised(
 ) -> onnx.ModelProto:
     """Quantise the Conv, per channel, except those named in `exclude`; return the network."""
     prepare = ort.InferenceSession(pipeline.SerializeToString(), providers=["CPUExecutionProvider"])
+    onnx.helper.set_model_props(network, {"onnx.quant.pre_process": "done"})  # else the log recommends it
     photo, name = prepare.get_inputs()[0].name, network.graph.input[0].name
     feeds = iter([{name: prepare.run(None, {photo: picture})[0]} for picture in pictures])
 

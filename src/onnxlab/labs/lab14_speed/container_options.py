@@ -116,7 +116,13 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         container = containers[number]
         with container.as_case():
             arguments = list(container.limits), set(container.allowed), container.sessions
-            options[number] = answers["container_options"](*arguments)
+            result = answers["container_options"](*arguments)
+            if any(result is earlier for earlier in options.values()):
+                raise Wrong(
+                    "container_options() returned the object of an earlier call again.",
+                    "Each call returns new options: what is set for one container must not change another's.",
+                )
+            options[number] = result
             require_type(options[number], ort.SessionOptions, "container_options()")
             if (threads := options[number].intra_op_num_threads) > MOST:
                 msg = Message(
