@@ -37,8 +37,8 @@ def test_the_smallest_exercise_passes_all_that_must_run(tmp_path):
 def steps_of_double_it() -> list[tuple[str, list[str]]]:
     """The steps up to the notebooks: translations and the static checks are those of the whole repository."""
     return [
-        (title, [word.replace("missing-rules", "double-it") for word in command])
-        for title, command in steps(ROOT, "missing-rules")[:5]
+        (title, [word.replace("asinh-symbolic", "double-it") for word in command])
+        for title, command in steps(ROOT, "asinh-symbolic")[:5]
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_name_that_cannot_be_an_exercise_is_refused_and_nothing_written(tmp_pa
     for lab, name, says in (
         ("lab99", "double-it", "There is no lab"),
         ("lab04", "Double It", "no name for an exercise"),
-        ("lab04", "missing-rules", "exists"),
+        ("lab04", "asinh-symbolic", "exists"),
     ):
         with pytest.raises(ExerciseRefused, match=says):
             write_exercise(tmp_path, lab, name)

@@ -223,6 +223,8 @@ def difference(
         name = f"{arguments[number]} = " if number < len(arguments) else ""
         kind = f"{array.dtype}{list(array.shape)}"
         value = shown_whole(array) or ("" if counterexample.torch is None else _short(part))
+        if counterexample.torch is None and _kind(counterexample.reason) == "shape":
+            value = ""  # of a wrong shape the shapes say why
         inputs.append(f"{name}{value} ({kind})" if value else f"{name.replace(' =', ':')}{kind}")
     if counterexample.torch is None:
         reason = counterexample.reason[: 2 * LONGEST]

@@ -129,11 +129,7 @@ _NOT_COMPARED = {"(after,) = run(model, x)": "pass", f"if not {_CLOSE}:": "if Fa
 _UNCHECKED = {"onnx.checker.check_model(model, full_check=True)": "pass", **_NOT_COMPARED}
 
 # Pieces of the solution of one-file, and what stands in their place.
-_CLEAR, _STAMP, _END = (
-    "clear(model)",
-    "helper.set_model_props(model, notes)",
-    "return model.SerializeToString()",
-)
+_CLEAR, _STAMP, _END = "clear(model)", "helper.set_model_props(model, notes)", "return model.SerializeToString()"
 _BY_PASS = """import onnx_ir
     cleared = onnx_ir.passes.common.ClearMetadataAndDocStringPass()(onnx_ir.from_proto(model))
     model = onnx_ir.to_proto(cleared.model)"""
@@ -161,165 +157,55 @@ CONTRACTS = {
     "lower-for": Contract(
         right=(lower(), (prepared,)),
         wrong=(
-            WrongAnswer(
-                "the converter only",
-                lower({"model.ir_version = min(model.ir_version, newest_ir)": "pass"}),
-                "the IR version of the result is 10",
-            ),
-            WrongAnswer(
-                "the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"
-            ),
-            WrongAnswer(
-                "functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"
-            ),
-            WrongAnswer(
-                "functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"
-            ),
+            WrongAnswer("the converter only", lower({"model.ir_version = min(model.ir_version, newest_ir)": "pass"}), "the IR version of the result is 10"),
+            WrongAnswer("the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"),
+            WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
+            WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
             WrongAnswer("every Softmax is refused", (unless_softmax,), "Softmax did not change"),
-            WrongAnswer(
-                "always to the newest allowed",
-                lower({_TOO_NEW: "if True:", **_UNCHECKED}),
-                "Was the version lower already",
-            ),
-            WrongAnswer(
-                "the first entry of the list",
-                lower({_ENTRY: "model.opset_import[0].version"}),
-                "one entry for each domain",
-            ),
-            WrongAnswer(
-                "a stamp by hand",
-                lower({_CONVERTED: _STAMPED, **_UNCHECKED}),
-                "has input size 2 not in range",
-            ),
+            WrongAnswer("always to the newest allowed", lower({_TOO_NEW: "if True:", **_UNCHECKED}), "Was the version lower already"),
+            WrongAnswer("the first entry of the list", lower({_ENTRY: "model.opset_import[0].version"}), "one entry for each domain"),
+            WrongAnswer("a stamp by hand", lower({_CONVERTED: _STAMPED, **_UNCHECKED}), "has input size 2 not in range"),
             WrongAnswer("the checker is enough", lower(_NOT_COMPARED), "No check of the file finds this"),
-            WrongAnswer(
-                "the first number is enough",
-                lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}),
-                "whose first number stays",
-            ),
+            WrongAnswer("the first number is enough", lower({_CLOSE: "np.isclose(after.flat[0], before.flat[0])"}), "whose first number stays"),
             WrongAnswer("nothing is checked", lower(_UNCHECKED), "Unrecognized attribute"),
-            WrongAnswer(
-                "another exception",
-                lower({'ValueError(f"': 'RuntimeError(f"', 'ValueError("': 'RuntimeError("'}),
-                "has to end with a ValueError",
-            ),
-            WrongAnswer(
-                "everything is refused",
-                lower({"(before,) = run(model, x)": "raise ValueError('too new')"}),
-                "refused it with ValueError: too new",
-            ),
+            WrongAnswer("another exception", lower({'ValueError(f"': 'RuntimeError(f"', 'ValueError("': 'RuntimeError("'}), "has to end with a ValueError"),
+            WrongAnswer("everything is refused", lower({"(before,) = run(model, x)": "raise ValueError('too new')"}), "refused it with ValueError: too new"),
             WrongAnswer("nothing is done", (lambda model, *_: model,), "is the newest allowed"),
         ),
     ),
     "one-file": Contract(
         right=(merge(), (embedding(from_its_file),)),
         wrong=(
-            WrongAnswer(
-                "initializers only",
-                (embedding(from_its_file, lambda model: model.graph.initializer),),
-                "keeps weights in another file, that of the Constant of 'i' for one",
-            ),
-            WrongAnswer(
-                "weights of zero",
-                merge(
-                    {
-                        _END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"
-                    }
-                ),
-                _OTHER_NUMBERS,
-            ),
+            WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
+            WrongAnswer("weights of zero", merge({_END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"}), _OTHER_NUMBERS),
             WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author are left"),
             WrongAnswer("the pass alone", merge({_CLEAR: _BY_PASS}), "doc_string"),
-            WrongAnswer(
-                "metadata only",
-                merge({'("doc_string", "metadata_props")': '("metadata_props",)'}),
-                "11 notes",
-            ),
+            WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "11 notes"),
             WrongAnswer("no stamp", merge({_STAMP: "pass"}), "what it was to be stamped with"),
-            WrongAnswer(
-                "the stamp is cleared as well",
-                merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}),
-                "What came last",
-            ),
-            WrongAnswer(
-                "a stamp too many",
-                merge({"(model, notes)": '(model, notes | {"tool": "mine"})'}),
-                "Which of these entries was not asked for",
-            ),
-            WrongAnswer(
-                "a stamp without spaces",
-                merge({"(model, notes)": "(model, {key: value.strip() for key, value in notes.items()})"}),
-                "character by character",
-            ),
-            WrongAnswer(
-                "any weights", merge({"if entry.key in hashes": "if False"}), "a hash of each other file"
-            ),
-            WrongAnswer(
-                "any name", merge({"if Path(name).name != name": "if False"}), "before you write anything"
-            ),
-            WrongAnswer(
-                "always opset 20",
-                merge(
-                    {
-                        _END: f"next(entry for entry in model.opset_import if not entry.domain).version = 20\n    {_END}"
-                    }
-                ),
-                "and is 20 now",
-            ),
-            WrongAnswer(
-                "another IR version", merge({_END: f"model.ir_version = 9\n    {_END}"}), ", and is 9 now."
-            ),
-            WrongAnswer(
-                "a model",
-                (lambda files, notes: onnx.ModelProto(),),
-                "returned ModelProto; bytes were expected",
-            ),
+            WrongAnswer("the stamp is cleared as well", merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}), "What came last"),
+            WrongAnswer("a stamp too many", merge({"(model, notes)": '(model, notes | {"tool": "mine"})'}), "Which of these entries was not asked for"),
+            WrongAnswer("a stamp without spaces", merge({"(model, notes)": "(model, {key: value.strip() for key, value in notes.items()})"}), "character by character"),
+            WrongAnswer("the first hash", merge({"for entry in model.metadata_props:": "for entry in [e for e in model.metadata_props if e.key in hashes][:1]:"}), "a hash of each other file"),
+            WrongAnswer("any name", merge({"if Path(name).name != name": "if False"}), "before you write anything"),
+            WrongAnswer("always opset 20", merge({_END: f"next(entry for entry in model.opset_import if not entry.domain).version = 20\n    {_END}"}), "and is 20 now"),
+            WrongAnswer("another IR version", merge({_END: f"model.ir_version = 9\n    {_END}"}), ", and is 9 now."),
+            WrongAnswer("a model", (lambda files, notes: onnx.ModelProto(),), "returned ModelProto; bytes were expected"),
         ),
     ),
     "to-opset-12": Contract(
-        right=(
-            transpose(),
-            (decomposed,),
-            transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"}),
-        ),
+        right=(transpose(), (decomposed,), transpose({"return model": "model.opset_import[0].domain = 'ai.onnx'\n    return model"})),
         wrong=(
             WrongAnswer("the converter alone", transpose({_SOFTMAXES: "()"}), "add up to 1"),
             WrongAnswer("Softmax only", transpose({_SOFTMAXES: '("Softmax",)'}), "Which operators changed"),
-            WrongAnswer(
-                "axes that are not negative",
-                transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}),
-                "axis -3",
-            ),
+            WrongAnswer("axes that are not negative", transpose({**by_hand(2), _ORDER: f"{_ORDER}\n{_SKIPPED}"}), "axis -3"),
             WrongAnswer("axis 1 where none is written", transpose(by_hand(1)), "where none is written"),
             WrongAnswer("four axes", transpose({_RANK: "4"}), "needs one entry for each axis"),
-            WrongAnswer(
-                "the input's axes",
-                transpose({_RANK: "ranks[model.graph.input[0].name]"}),
-                "two axes are left",
-            ),
-            WrongAnswer(
-                "four axes inside",
-                transpose({", *inferred.value_info": "", _RANK: "(ranks.get(x) or ranks.get(y, 4))"}),
-                "Invalid attribute perm",
-            ),
-            WrongAnswer(
-                "only the first",
-                transpose({f"{_SOFTMAXES}:": f"{_SOFTMAXES} or {_TWICE}:"}),
-                "one after the other",
-            ),
-            WrongAnswer(
-                "rolled, and not back",
-                transpose(
-                    {"order[axis], order[-1] = order[-1], order[axis]": "order.append(order.pop(axis))"}
-                ),
-                "another shape or type",
-            ),
+            WrongAnswer("the input's axes", transpose({_RANK: "ranks[model.graph.input[0].name]"}), "two axes are left"),
+            WrongAnswer("four axes inside", transpose({", *inferred.value_info": "", _RANK: "(ranks.get(x) or ranks.get(y, 4))"}), "Invalid attribute perm"),
+            WrongAnswer("only the first", transpose({f"{_SOFTMAXES}:": f"{_SOFTMAXES} or {_TWICE}:"}), "one after the other"),
+            WrongAnswer("rolled, and not back", transpose({"order[axis], order[-1] = order[-1], order[axis]": "order.append(order.pop(axis))"}), "another shape or type"),
             WrongAnswer("opset 13", (lambda model: model,), "opset 13; 12 was asked for"),
-            WrongAnswer(
-                "another name",
-                transpose({"return model": _RENAMED}),
-                "the model's outputs are not the ones asked for",
-            ),
+            WrongAnswer("another name", transpose({"return model": _RENAMED}), "the model's outputs are not the ones asked for"),
         ),
     ),
 }
