@@ -71,7 +71,13 @@ def judge_numbers(work: Work, random: np.random.Generator) -> None:
                         [question.prepared([draw_picture(random) for _ in range(6)])],
                     ),
                 )
-                ranges = ["; ".join(f"{low:.3g} to {high:.3g}" for low, _, high in c) for c in (right, held)]
+                ranges = [
+                    Message.compose(
+                        "; ",
+                        [Message("{low:.3g} to {high:.3g}", low=low, high=high) for low, _, high in channels],
+                    )
+                    for channels in (right, held)
+                ]
                 difference = Difference(
                     Message("each colour of the day's pictures, and of your batches"), *ranges
                 )

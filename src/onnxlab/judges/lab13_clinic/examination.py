@@ -87,11 +87,14 @@ class Verdict:
         for name, given in zip(self.examination.axes, example, strict=True):
             tensor = torch.from_numpy(work.array(name))
             if (tensor.dtype, tensor.ndim) != (given.dtype, given.ndim):
-                got, wanted = (f"{part.dtype} with {part.ndim} axes" for part in (tensor, given))
+                got, wanted = (
+                    Message("{dtype} with {rank} axes", dtype=f"{part.dtype}"[6:], rank=part.ndim)
+                    for part in (tensor, given)
+                )
                 msg = Message(
                     "Input {name} is {got}; the file declares {wanted}.", name=name, got=got, wanted=wanted
                 )
-                raise Wrong(msg.replace("torch.", ""), "How was the module exported?")
+                raise Wrong(msg, "How was the module exported?")
             inputs.append(tensor)
         ill = self.examination.ill()
         try:

@@ -59,7 +59,8 @@ def judge_ratio(kind: str, work: Work, random: np.random.Generator) -> None:
             ratios = [scenario.cost(1, size) / scenario.cost(0, size) for size in scenario.inputs]
             expected = float(np.median(ratios))
             if not abs(got - expected) <= _ALLOWED * expected:
-                case = f"{len(scenario.inputs)} inputs; {scenario.where.lower()}"
+                count = Message("{count} inputs", count=len(scenario.inputs))
+                case = Message.compose("; ", [count, scenario.where.lower()])
                 difference = Difference(case, *number_texts(expected, got, 4))
                 msg = Message(
                     "{case.where}: the result is not the ratio of the undisturbed calls.", case=scenario

@@ -157,7 +157,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def case_of(names: Sequence[str], opset: int) -> AbstractContextManager[None]:
     """Attach the question to whatever is raised in the block."""
-    return trying(f"{len(names)} names at opset {opset}", names=list(names), opset=opset)
+    case = Message("{count} names at opset {opset}", count=len(names), opset=opset)
+    return trying(case, names=list(names), opset=opset)
 
 
 def first_opset(name: str) -> int | None:

@@ -223,7 +223,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 def block_for(name: str, writes: str, opset: int = 9) -> AbstractContextManager[None]:
     """Attach a case to whatever is raised: a learner's block for a function of torch."""
     operator, rule = _operator(name), partial(_write_node, writes)  # can be pickled
-    return trying(f"a block for {operator} at opset {opset}", operator=operator, function=rule, opset=opset)
+    case = Message("a block for {operator} at opset {opset}", operator=operator, opset=opset)
+    return trying(case, operator=operator, function=rule, opset=opset)
 
 
 def _operator(name: str) -> str:

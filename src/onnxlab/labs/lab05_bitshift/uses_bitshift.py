@@ -14,6 +14,7 @@ from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS
+from onnxlab.message import Message
 
 SINCE = 11  # the first opset that has BitShift
 
@@ -45,4 +46,4 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def case(dtype: torch.dtype, opset: int) -> AbstractContextManager[None]:
     """Attach the question to whatever is raised in the block."""
-    return trying(f"{dtype} at opset {opset}", dtype=dtype, opset=opset)
+    return trying(Message("{name} at opset {opset}", name=dtype, opset=opset), dtype=dtype, opset=opset)

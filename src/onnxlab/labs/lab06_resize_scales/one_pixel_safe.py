@@ -21,6 +21,7 @@ from onnxlab.history import VERSIONS, recorded_graph
 from onnxlab.kit.outcome import trying
 from onnxlab.kit.rewriting import Question, Rewriting
 from onnxlab.kit.variations import vary
+from onnxlab.message import Message
 
 _SEVERAL = """<ir_version: 7, opset_import: ["" : 13]>
 several (float[2, 3, h, w] x, float[4] scales) => (float[2, 3, a, b] corners, float[2, 3, a, b] blocks,
@@ -46,7 +47,7 @@ class ResizeQuestion(Question):
 
     def as_case(self) -> AbstractContextManager[None]:
         """Name the case that is tried inside."""
-        return trying(f"the model {self.where!r}", **self.arguments)
+        return trying(Message("the model '{where}'", where=self.where), **self.arguments)
 
 
 def _questions(random: np.random.Generator) -> Iterator[ResizeQuestion]:

@@ -63,7 +63,7 @@ class Scenario:
 
     def as_case(self) -> AbstractContextManager[None]:
         """Attach this case to whatever is raised in the block, with a computer that is still cold."""
-        return trying(f"the case {self.where!r}", **Computer(self, 0.0).arguments())
+        return trying(Message("the case '{where}'", where=self.where), **Computer(self, 0.0).arguments())
 
 
 class Computer:
