@@ -11,8 +11,6 @@ from typing import Any
 
 import nbformat
 
-__all__ = ["ADVERSARIES", "HONEST", "MEMORY_SEARCHES", "SAMPLE", "Adversary", "notebook_of"]
-
 ROOT = Path(__file__).parents[4]
 RIGHT = 'return g.op("Asinh", x)'
 WRONG = 'return g.op("Atan", x)'

@@ -19,7 +19,6 @@ from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import intermediates
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.02  # relative error; 0.001 for a right answer
 _FLOAT = int(TensorProto.FLOAT)
 

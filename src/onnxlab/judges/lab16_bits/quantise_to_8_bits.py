@@ -21,7 +21,6 @@ from onnxlab.labs.lab16_bits.quantise_to_8_bits import ASKS, Int8Question
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.15  # relative error; 0.01 to 0.08 with a right calibration
 _QUANTISERS = ("QuantizeLinear", "DequantizeLinear")
 

@@ -25,8 +25,6 @@ from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.session import open_session
 
-__all__ = ["JUDGES"]
-
 logging.getLogger().setLevel(logging.WARNING)  # importing the tool has set the level INFO for all logs
 
 

@@ -21,8 +21,6 @@ from onnxlab.kit.samples import Sketch
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "FourBitQuestion", "produce"]
-
 LARGEST_ERROR = 0.3
 _WIDTH, _ROWS = 96, 16
 

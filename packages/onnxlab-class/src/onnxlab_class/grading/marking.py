@@ -46,19 +46,6 @@ from onnxlab_class.sandbox.entry import Level
 from onnxlab_class.sandbox.users import submission_user
 from onnxlab_class.sandbox.watcher import Ending, Limits, why_it_failed
 
-__all__ = [
-    "CRASH_MESSAGE",
-    "JUDGE_SECONDS",
-    "STUMBLE_MESSAGE",
-    "JudgeFailed",
-    "Marks",
-    "RunSettings",
-    "SandboxFailed",
-    "judge_failure",
-    "mark",
-    "remove_leftovers",
-]
-
 JUDGE_SECONDS = 60
 """The least limit of a judge, in seconds of CPU time; it usually takes one second."""
 
