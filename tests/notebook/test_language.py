@@ -8,7 +8,7 @@ import pytest
 
 import onnxlab
 from onnxlab.errors import OnnxLabError
-from onnxlab.kit.exercise import exercise, labs
+from onnxlab.kit.exercise import exercise
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
 from onnxlab.message import GAP, Message, fill, from_json, with_templates
 from onnxlab.notebook.predict.prediction import Prediction
@@ -111,16 +111,6 @@ def test_no_pattern_of_the_catalogue_takes_the_place_of_another():
         if words(text) != expected and text not in words.texts:
             wrong.append((pattern, words(text)))
     assert wrong == []
-
-
-def test_every_title_part_and_hint_of_the_labs_is_there_in_chinese():
-    texts = [lab.title for lab in labs()]
-    for lab in labs():
-        for record in lab.exercises:
-            texts += [record.title, *record.hints, *record.parts]
-    words = speech("zh")
-    english = [text for text in texts if not CHINESE.search(words(text))]
-    assert not [text for text in english if not re.fullmatch(r"`[^`]+`", text)]  # a hint may be code alone
 
 
 def test_a_message_is_translated_by_its_template_whatever_fills_it():
