@@ -37,7 +37,7 @@ _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name wher
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", " ": ""}
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
-_AFTER_MARK = re.compile(r"(?<=[\u3000-\u303f\uff00-\uff65]) ")
+_AFTER_MARK = re.compile(r"(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 
@@ -205,14 +205,14 @@ class Speech:
         translation = self.texts.get(bare, "")
         if not translation and letters(bare):
             return str.__str__(message)
+        before, _, after = message.template.partition(bare)
         filled = {gap: self._in_gap(gap, value) for gap, value in message.values.items()}
         if not translation:  # marks between texts, which stay unless these are Chinese
             translation = bare
             if any(map(_CHINESE.search, filled.values())):
                 for mark, full_width in list(_FULL_WIDTH.items())[:-1]:
                     translation = translation.replace(mark, full_width)
-                return _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled)))
-        before, _, after = message.template.partition(bare)
+                return before + _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled))) + after
         return before + _SPACED.sub("", fill(translation, filled)) + after
 
     def _shown(self, text: str) -> str:

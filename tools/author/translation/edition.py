@@ -179,7 +179,8 @@ class Edition:
     def _words(self) -> dict[str, dict[str, Any]]:
         """Return the texts that `onnxlab.language` reads."""
         translations = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
-        others = [source for source in self._messages if source.place == "elsewhere"]
+        recorded = ("elsewhere", "measurements/atlas/")  # the atlas holds its texts finished, too
+        others = [source for source in self._messages if source.place.startswith(recorded)]
         finished = {source.text for source in [*others, *self._shown] if source.has_gaps}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
         return {

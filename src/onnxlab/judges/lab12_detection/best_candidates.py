@@ -166,8 +166,8 @@ def _require_cases(
             for count, kind in cases(k):
                 boxes, scores = candidates(random, count, kind)
                 feeds = {"boxes": boxes, "scores": scores}
-                case = Message("k = {k} and {count} candidates", k=k, count=count)
-                with trying(case, model=model, inputs=(boxes, scores)):
+                name = Message("k = {k} and {count} candidates", k=k, count=count)
+                with trying(name, model=model, inputs=(boxes, scores)):
                     try:
                         outputs = list(map(np.asarray, session.run(None, feeds)))
                     except Exception as error:  # the runtime raises many kinds
