@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("notebooks/zh/*.ipynb")), *sorted(ROOT.glob("labs/zh/*.ipynb"))]
-HUB_PAGES = sorted(ROOT.glob("packages/onnxlab-class/src/onnxlab_class/classroom/hub/templates/*.html"))
+TEMPLATES = ROOT / "packages/onnxlab-class/src/onnxlab_class/classroom/hub/templates"
+HUB_PAGES = sorted(page for page in TEMPLATES.glob("*.html") if page.stem != "admin")  # an instructor's
 # Messages of PyTorch, ONNX and ONNX Runtime in cells of tables, the poems of chapter 17, and names of layers.
 QUOTED = re.compile(
     r"arg names|out of range|dim hint|dynamic axes|an implementation for|No Op registered|No ONNX function"
@@ -154,7 +155,7 @@ def test_the_pages_of_the_hub_are_chinese():
         assert words
         assert [word for word in words if tr(word) == word] == []
         bare = re.sub(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|<[^>]*>", "", page.read_text("utf-8"), flags=re.S)
-        assert bare.split() == []
+        assert set(bare.split()) <= {"-", "ONNX", "Lab", "Lab:"}
 
 
 def test_what_the_machine_advises_is_chinese():

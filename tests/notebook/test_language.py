@@ -7,6 +7,7 @@ import re
 import pytest
 
 import onnxlab
+from onnxlab.diagnosis.messages import explain
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import exercise
 from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
@@ -125,6 +126,19 @@ def test_a_message_that_is_cut_at_more_than_its_length_stays_one():
     message = Message("{n} node{s}", n=2, s="s")
     assert SPEECH(message[:7]) == "2 \u4e2a\u8282\u70b9"
     assert type(message[:3]) is str
+
+
+def test_a_mark_before_a_message_stays_and_its_sentences_are_joined_without_a_space():
+    nodes = Message("{n} node{s}", n=2, s="s")
+    assert SPEECH(Message("~ {before}: {changes}", before="Relu y", changes=nodes)) == (
+        "~ Relu y\uff1a2 \u4e2a\u8282\u70b9"
+    )
+    message = (
+        "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions for input: x for the following "
+        "indices\n index: 0 Got: 3 Expected: 1\n Please fix either the inputs/outputs or the model."
+    )
+    cause = speech("zh")(explain(message)[0].cause)
+    assert re.search(r"\u3002x .*3.* 1\u3002$", cause), cause
 
 
 def test_a_finished_sentence_of_the_package_is_not_taken_apart():
