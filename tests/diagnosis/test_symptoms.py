@@ -1,7 +1,6 @@
 """Every symptom is seen in a file that has it, and not in its twin that has not."""
 
 import json
-import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -506,57 +505,3 @@ def test_a_time_limit_that_is_none_is_refused(tmp_path, capsys, seconds):
     (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())
     assert main(["doctor", str(tmp_path / "m.onnx"), "--seconds", str(seconds)]) == 2
     assert "no time limit" in capsys.readouterr().err
-
-
-def comparing(tmp_path, first, second, *options):
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    for path, model in zip(paths, (first, second), strict=True):
-        path.write_bytes(model.SerializeToString())
-    return main(["compare", *map(str, paths), *options])
-
-
-def test_nan_is_called_nan_in_a_comparison(tmp_path, capsys):
-    assert comparing(tmp_path, text(RELU), text(RELU.replace("Relu", "Log"))) == 1
-    assert re.search(r"y  .* NaN: \d+ in the second only", capsys.readouterr().out)
-    assert comparing(tmp_path, adding(BROKEN), adding(MATRIX)) == 1
-    shown = capsys.readouterr().out
-    assert "NaN: 1 in the first only" not in shown.splitlines()[0]
-    assert "weight w is NaN or infinite in one of them only" in shown
-    assert "inf\n" not in shown
-
-
-def test_a_tolerance_can_be_given_and_refused(tmp_path, capsys):
-    nearly = text("g (float[n] x) => (float[n] y) <float k = {1.001}> { h = Relu(x) y = Mul(h, k) }")
-    assert comparing(tmp_path, text(RELU), nearly) == 1
-    assert comparing(tmp_path, text(RELU), nearly, "--rtol", "0.01") == 0
-    assert comparing(tmp_path, text(RELU), nearly, "--atol", "1") == 0
-    capsys.readouterr()
-    assert comparing(tmp_path, text(RELU), nearly, "--json") == 1
-    read = json.loads(capsys.readouterr().out)
-    assert read["equal"] is False
-    assert [row["name"] for row in read["outputs"]] == ["y"]
-    for wrong in ("-1", "nan", "inf", "much"):
-        with pytest.raises(SystemExit) as ended:
-            comparing(tmp_path, text(RELU), nearly, "--rtol", wrong)
-        assert ended.value.code == 2
-
-
-def test_texts_are_compared_as_texts(tmp_path, capsys):
-    words = 'g (float[n] x) => (string[1] y) {{ y = Constant <value_strings = ["{}"]> () }}'
-    assert comparing(tmp_path, text(words.format("a")), text(words.format("a"))) == 0
-    capsys.readouterr()
-    assert comparing(tmp_path, text(words.format("a")), text(words.format("b"))) == 1
-    assert "1 of 1 texts differ" in capsys.readouterr().out
-
-
-def test_two_files_are_compared_in_structure_and_outputs(tmp_path, capsys):
-    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
-    paths[0].write_bytes(text(RELU).SerializeToString())
-    paths[1].write_bytes(text(RELU.replace("Relu(x)", "Abs(x)")).SerializeToString())
-    assert main(["compare", str(paths[0]), str(paths[0])]) == 0
-    assert "Their outputs agree" in capsys.readouterr().out
-    assert main(["compare", *map(str, paths)]) == 1
-    shown = capsys.readouterr().out
-    assert "operator Relu -> Abs" in shown
-    assert "Their outputs differ." in shown
-    assert main(["compare", str(paths[0]), str(tmp_path)]) == 2
