@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--provider", default="CPUExecutionProvider", help="what runs them (CPUExecutionProvider)"
     )
     compare.add_argument(
-        "--seconds", type=float, default=60, help="how long loading and running may take (60)"
+        "--seconds", type=_seconds, default=60, help="how long loading and running may take (60)"
     )
     compare.add_argument(
         "--fail-on",
@@ -117,6 +118,18 @@ def _tolerance(text: str) -> float:
     if 0 <= number < math.inf:  # false for nan
         return number
     raise argparse.ArgumentTypeError(f"a number from 0 on is needed, not {text[:40]!r}")
+
+
+def _seconds(text: str) -> float:
+    """Read a time limit.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    seconds = _tolerance(text)
+    if 0 < seconds <= threading.TIMEOUT_MAX:
+        return seconds
+    raise argparse.ArgumentTypeError(f"some seconds are needed, not {text[:40]!r}")
 
 
 def _doctor(options: argparse.Namespace) -> int:
