@@ -65,7 +65,7 @@ VERSIONS = [lambda model, _: model, optimised, halved, renamed]
         (network(negated="w2"), ("f", "h")),
         (network(negated="w3"), ("y",)),
         (network(NODES.replace("0.2", "0.16")), ("d",)),
-        (network(NODES.replace("Relu", "LeakyRelu")), ("b",)),
+        (network(NODES.replace("Relu", "LeakyRelu")), ("b", "h")),  # without names: the region up to h
     ],
     ids=["w1", "w2", "w3", "alpha", "activation"],
 )

@@ -11,7 +11,8 @@ from urllib.parse import quote
 from netron import server as netron
 from onnx.external_data_helper import uses_external_data
 
-from onnxlab.diagnosis.pair import compare_files
+from onnxlab.diagnosis.pair import compare_files, pair_of
+from onnxlab.errors import ModelNotReadable
 from onnxlab.model.load import load_alone, tensors
 from onnxlab.notebook.graph.comparison_page import comparison_page
 
@@ -93,7 +94,14 @@ def serve_comparison(first: Path, second: Path, ready: Callable[[str], None], *,
     Raises:
         ModelNotReadable: If there is no such file, or it is not an ONNX model.
     """
-    page = comparison_page(first, second, (first.name, second.name), compare_files(first, second)).encode()
+    names = (first.name, second.name)
+    for path in (first, second):
+        load_alone(path)
+    try:
+        pair = compare_files(first, second)
+    except ModelNotReadable as error:  # its weights are elsewhere: the graph is complete without them
+        pair = pair_of("", [], names, str(error))
+    page = comparison_page(first, second, names, pair).encode()
     _serve(type("Handler", (_PageHandler,), {"page": page}), ready, browse=browse)
 
 

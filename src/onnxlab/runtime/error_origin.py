@@ -296,7 +296,7 @@ class _Search:
     # Counterparts
 
     def _matched_nodes(self) -> dict[str, str]:
-        """Return the values of nodes that the structural comparison pairs."""
+        """Return the values of nodes that the structural comparison pairs, where the operator is the same."""
         ours, theirs = (
             {node.path: node for node in side.makers.values()} for side in (self.ours, self.theirs)
         )
@@ -305,7 +305,7 @@ class _Search:
         return {
             value: counterpart
             for path, other in pairs
-            if path in ours and other in theirs
+            if path in ours and other in theirs and ours[path].op == theirs[other].op
             for counterpart, value in zip(ours[path].outputs, theirs[other].outputs, strict=False)
         }
 
