@@ -9,8 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab.cli import main
-from onnxlab.diagnosis.pair import Pair, compare_files, pair_of
+from onnxlab.diagnosis.pair import Pair, compare_files, pair_of, structure_text
 from onnxlab.diagnosis.pair_trial import Options, try_pair
+from onnxlab.model.diff import diff
 from onnxlab.notebook.graph.comparison_page import comparison_page
 
 RELU = "g (float[n] x) => (float[n] y) { y = Relu(x) }"
@@ -171,6 +172,16 @@ def test_the_tolerance_follows_the_narrower_type_unless_it_is_given(compared):
     )
     assert not compared(SINGLE, nearly).equal
     assert compared(SINGLE, nearly, rtol=0.01).equal
+
+
+def test_weights_of_another_type_are_one_line_and_other_changes_their_own():
+    single = "g (float[2] x) => (float[2] y) <float[2] w = {1., 2.}> { a = Add(x, w)"
+    single += " b = Mul(a, w) y = Relu(b) }"
+    double = single.replace("float", "double").replace("Relu", "Elu")
+    lines = structure_text(diff(text(single), text(double))).splitlines()
+    assert "~ 2 nodes: weights float32 -> float64" in lines
+    assert not any("Add" in line or "Mul" in line for line in lines)
+    assert any("Relu" in line for line in lines)
 
 
 def test_random_outputs_are_no_difference_of_the_files(compared):

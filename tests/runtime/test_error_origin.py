@@ -86,6 +86,17 @@ def test_a_right_file_has_no_suspect(version, tmp_path):
     assert origin.matched >= 8
 
 
+def test_nodes_in_functions_are_searched():
+    called = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18, "own": 1]> g (float[n] x) => (float[n] y)'
+        " { a = Relu(x) y = own.twice(a) }"
+        ' <domain: "own", opset_import: ["": 18]> twice (v) => (w) { u = Exp(v) w = Add(u, u) }'
+    )
+    wrong = onnx.parser.parse_model(onnx.printer.to_text(called).replace("Exp", "Neg"))
+    x = {"x": np.float32([1, 2, -3])}
+    assert [node.op for node in error_origin(called, wrong, (x, x)).suspects[0].nodes][:1] == ["Neg"]
+
+
 def test_values_of_another_shape_are_named_as_such():
     turned = NODES.replace("h = Add(b, f)", "h = Add(b, f) t = Transpose <perm = [0, 2, 3, 1]> (h)")
     longer = network(turned.replace("GlobalAveragePool(h)", "ReduceMean (t, axes)"))

@@ -212,7 +212,8 @@ def _compare(options: argparse.Namespace) -> int:
     if options.html:
         from onnxlab.notebook.graph.comparison_page import write_comparison
 
-        write_comparison(options.html, *options.models, pair)
+        first, second = options.models
+        write_comparison(options.html, first, second, pair)
     code = 0 if pair.equal or (options.fail_on == "outputs" and pair.outputs_agree) else 1
     if options.json or options.format == "json":
         print(json.dumps(pair.as_json(), indent=1))

@@ -61,7 +61,7 @@ class Pair:
         for report in self.reports:
             content = {key: value for key, value in report.items() if key != "step"}
             steps.setdefault(report["step"], []).append(content)
-        return _finite(
+        plain_data: dict[str, Any] = _finite(
             {
                 "equal": self.equal,
                 "outputs_agree": self.outputs_agree,
@@ -76,6 +76,7 @@ class Pair:
                 "divergence": next(iter(steps.get("origin", [])), None),
             }
         )
+        return plain_data
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - what JSON can hold
@@ -112,7 +113,7 @@ def compare_files(
         ModelNotReadable: If one of them is not an ONNX model.
         NoValues: If there are no values in `inputs`.
     """
-    structure = _structure(diff(first, second))
+    structure = structure_text(diff(first, second))
     if inputs:
         read_values(inputs)  # says what is wrong with them before anything runs
     options = {
@@ -131,16 +132,16 @@ def compare_files(
     return pair_of(structure, reports, names, _unfinished(reports, ended, seconds, names))
 
 
-def _structure(difference: GraphDiff) -> str:
+def structure_text(difference: GraphDiff) -> str:
     """Return what differs in two graphs as text; nodes whose weights only have another type are one line."""
     retyped: Counter[tuple[str, ...]] = Counter()
     changed = []
     for node in difference.changed:
-        types = {_types(change) for change in node.changes}
-        if None in types:
-            changed.append(node)
+        types = [_types(change) for change in node.changes]
+        if all(types):
+            retyped.update(set(types))
         else:
-            retyped.update(types)
+            changed.append(node)
     lines = [
         Message(
             "~ {nodes}: weights {before} -> {after}",
@@ -155,17 +156,17 @@ def _structure(difference: GraphDiff) -> str:
     return Message.compose("\n", [*([text] if text else []), *lines])
 
 
-def _types(change: Change) -> tuple[str, ...] | None:
-    """Return the types of a weight that has the same shape in both models, or None."""
+def _types(change: Change) -> tuple[str, ...]:
+    """Return the types of a weight that has the same shape in both models, or nothing."""
     before, after = ((text or "").partition("[") for text in (change.before, change.after))
-    return (before[0], after[0]) if change.kind == "weight" and before[1:] == after[1:] != ("", "") else None
+    return (before[0], after[0]) if change.kind == "weight" and before[1:] == after[1:] != ("", "") else ()
 
 
 def _unfinished(reports: Sequence[Report], ended: Ended, seconds: float, names: Sequence[str]) -> str:
     """Return why the trial did not end, in a sentence; empty if it did."""
     if reports and reports[-1]["step"] == "end":
         return ""
-    last = reports[-1] if reports else {"step": "starting"}
+    last: Report = reports[-1] if reports else {"step": "starting"}
     doing = {
         "loading": Message("loading {name}", name=names[last.get("file", 0)]),
         "trying": Message(

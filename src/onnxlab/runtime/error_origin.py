@@ -14,6 +14,7 @@ from statistics import median
 
 import numpy as np
 import onnx
+import onnx.inliner
 
 from onnxlab.model.diff import diff
 from onnxlab.model.distance import Array

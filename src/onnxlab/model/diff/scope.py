@@ -85,7 +85,9 @@ def tensor_token(tensor: onnx.TensorProto) -> Token:
     """
     array = tensor_array(tensor)
     # A view, not a copy: a tensor can be larger than the memory that is left.
-    content = repr(array.tolist()).encode() if array.dtype == object else array.reshape(-1).view(np.uint8)
+    content = (
+        repr(array.tolist()).encode() if array.dtype == object else array.reshape(-1).view(np.uint8).data
+    )
     return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
 
 
