@@ -119,6 +119,38 @@ def test_a_file_that_accepts_fewer_sizes_is_named(compared, turned):
     assert "fewer sizes" in said(compared("g (float[n] x) => (float[n] y) { y = Identity(x) }", reshaped))
 
 
+def test_an_input_that_is_a_weight_in_the_other_file_gets_that_weight(compared):
+    weight = "g (float[n, 2] x) => (float[n, 2] y) <float[2] w = {3., 4.}> { y = Mul(x, w) }"
+    read = "g (float[n, 2] x, float[2] w) => (float[n, 2] y) { y = Mul(x, w) }"
+    assert compared(weight, read).equal
+    assert compared(read, weight).equal
+    assert not compared(weight, read.replace("Mul", "Div")).equal
+
+
+def test_a_provider_that_is_not_here_is_not_replaced_by_another(compared):
+    pair = compared(RELU, RELU, provider="NothingExecutionProvider")
+    assert not pair.equal
+    assert "NothingExecutionProvider is not among the providers here" in said(pair)
+
+
+def test_a_file_without_a_shape_is_run_at_that_of_the_other(compared):
+    open_shape = text(RELU)
+    open_shape.graph.input[0].type.tensor_type.ClearField("shape")
+    for pair in (compared(open_shape, RELU), compared(RELU, open_shape)):
+        assert pair.outputs_agree
+        assert "float32[2]" in str(pair.outputs)
+
+
+def test_bfloat16_is_compared_with_float32(compared):
+    narrow = text(
+        "g (bfloat16[n] x) => (bfloat16[n] y) { f = Cast <to = 1> (x) e = Exp(f) t = Tanh(e)"
+        " y = Cast <to = 16> (t) }"
+    )
+    pair = compared(SINGLE, narrow)
+    assert pair.equal
+    assert "allowed for bfloat16" in said(pair)
+
+
 def test_no_shape_that_fits_both_is_said(compared):
     pair = compared(RELU.replace("n]", "3]"), RELU.replace("n]", "4]"))
     assert not pair.equal
@@ -148,6 +180,14 @@ def test_values_can_be_given(compared, tmp_path):
     pair = compared(looking_up(1), looking_up(2), inputs=inputs)
     assert pair.equal
     assert "Run: 1 set of values from --inputs" in pair.tried
+    np.savez(tmp_path / "in.npz", other=np.array([0, 1]))
+    assert "Nothing was compared: no values are given for ids, only for other" in said(
+        compared(looking_up(1), looking_up(2), inputs=inputs)
+    )
+    np.savez(tmp_path / "in.npz", ids=np.array([99]))
+    assert "Nothing was compared: they refuse the values" in said(
+        compared(looking_up(1), looking_up(2), inputs=inputs)
+    )
     np.savez(tmp_path / "in.npz", ids=np.array([7]))
     assert not compared(looking_up(1), looking_up(2), inputs=inputs).equal
 
@@ -209,9 +249,9 @@ ENDLESS = (
 def test_the_command_ends_a_file_that_never_ends(tmp_path, capsys):
     path = tmp_path / "endless.onnx"
     path.write_bytes(text(ENDLESS).SerializeToString())
-    pair = compare_files(path, path, seconds=8)
+    pair = compare_files(path, path, seconds=3)
     assert not pair.equal
-    assert re.search("did not end within 8 seconds, (running|loading|starting)", said(pair))
+    assert re.search("did not end within 3 seconds, (running|loading|starting)", said(pair))
 
 
 def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tmp_path, capsys):

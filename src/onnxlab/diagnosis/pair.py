@@ -66,6 +66,7 @@ class Pair:
                 "equal": self.equal,
                 "outputs_agree": self.outputs_agree,
                 "sizes_agree": self.sizes_agree,
+                "verdict": self.findings[0] if self.findings else "",
                 "findings": list(self.findings),
                 "tried": self.tried,
                 "structure": self.structure.splitlines(),

@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
+from onnx.external_data_helper import uses_external_data
 
 from onnxlab.model.distance import Array, magnitude
-from onnxlab.model.graph import declared
+from onnxlab.model.graph import declared, tensor_array
 from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import open_by_path, run_once, say
@@ -65,6 +67,10 @@ class Row:
 
 def try_pair(options: Options, tell: Tell) -> None:
     """Report each step of the trial."""
+    if options.provider not in ort.get_available_providers():  # else the runtime takes another one
+        listed = ", ".join(ort.get_available_providers())
+        tell({"step": "nothing", "why": f"{options.provider} is not among the providers here: {listed}"})
+        return
     sessions = []
     for number, model in enumerate(options.models):
         tell({"step": "loading", "file": number})
@@ -114,8 +120,16 @@ class _Trial:
 
     def _run_given(self) -> None:
         self.tell({"step": "given"})
+        refusals = []
         for number, values in enumerate(read_values(Path(self.options.inputs)), 1):
-            self._run_both({"batch": number}, values)
+            if missing := [name for name in self.inputs[0] if name not in values]:
+                listed = f"{', '.join(missing)}, only for {', '.join(values)}"
+                self.tell({"step": "nothing", "why": f"no values are given for {listed}"})
+                return
+            refusals.append(self._run_both({"set": number}, values))
+        if all(any(refused) for refused in refusals):
+            why = next(filter(None, refusals[0]))
+            self.tell({"step": "nothing", "why": f"they refuse the values that are given: {why}"})
 
     def _run_drawn(self) -> None:
         if conflict := self._conflict():
@@ -126,6 +140,7 @@ class _Trial:
             [(name, why), *_] = inputs.undrawable.items()
             self.tell({"step": "nothing", "why": f"no values can be drawn for the input {name}: {why}"})
             return
+        self._weights = self._weights_of_the_other()
         base: dict[str, int] | None = None
         refused: list[str] = []
         for start in islice(inputs.sizes(), _STARTS):
@@ -176,6 +191,9 @@ class _Trial:
             if name not in known:
                 joint.graph.input.append(value)
                 continue
+            if not known[name].type.tensor_type.HasField("shape"):
+                known[name].type.tensor_type.shape.CopyFrom(value.type.tensor_type.shape)
+                continue
             pairs = zip(
                 known[name].type.tensor_type.shape.dim, value.type.tensor_type.shape.dim, strict=False
             )
@@ -187,10 +205,20 @@ class _Trial:
                     self._fixed[own] = sizes[0]
         return joint
 
+    def _weights_of_the_other(self) -> dict[str, Array]:
+        """Return values for the inputs of one file that are weights in the other."""
+        values = {}
+        for names, other in zip(self.inputs, reversed(self.structures), strict=True):
+            weights = {tensor.name: tensor for tensor in other.graph.initializer}
+            for name in names:
+                if name in weights and not uses_external_data(weights[name]):
+                    values[name] = tensor_array(weights[name])
+        return values
+
     def _at(self, inputs: ModelInputs, sizes: Mapping[str, int]) -> list[str]:
         """Compare at some sizes; return why each file refuses them."""
         try:
-            values = inputs.draw(sizes)
+            values = {**inputs.draw(sizes), **self._weights}
         except MemoryError:
             return ["too large", "too large"]
         return self._run_both(sizes, values)
@@ -375,12 +403,15 @@ def _identical(a: Any, b: Any) -> bool:  # noqa: ANN401 - arrays, lists or maps
         return a.keys() == b.keys() and all(_identical(a[key], b[key]) for key in a)
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and (a.dtype, a.shape) == (b.dtype, b.shape):
         return bool((a == b).all()) if a.dtype.kind == "O" else a.tobytes() == b.tobytes()
-    return type(a) is type(b) and isinstance(a, str | int | float) and a == b
+    return type(a) is type(b) and (a is None or (isinstance(a, str | int | float) and a == b))
 
 
 def _one_type(a: Any, b: Any) -> tuple[Any, Any]:  # noqa: ANN401 - arrays or Python's own values
     """Return two numbers or arrays in the wider of their types, where both are of one kind."""
     kinds = [np.asarray(value).dtype for value in (a, b)]
+    if kinds[0] != kinds[1] and "V" in (kinds[0].kind, kinds[1].kind):  # bfloat16 and its like
+        a, b = (np.asarray(value, np.float32) for value in (a, b))
+        kinds = [a.dtype, b.dtype]
     if kinds[0] != kinds[1] and kinds[0].kind == kinds[1].kind and kinds[0].kind in "fiu":
         wider = np.promote_types(*kinds)
         return np.asarray(a, wider), np.asarray(b, wider)

@@ -186,6 +186,7 @@ def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dic
         Tensors only: a node that gives a tuple is left out, the nodes that unpack it are not.
 
     Example:
+        >>> import torch
         >>> program = torch.export.export(torch.nn.SiLU(), (torch.zeros(2),))
         >>> {name: value.tolist() for name, value in program_values(program, torch.zeros(2)).items()}
         {'silu': [0.0, 0.0]}
