@@ -5,11 +5,15 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
+
+if TYPE_CHECKING:
+    from onnxlab.diagnosis.symptom import Symptom
 
 
 class NoMessage(OnnxLabError):
@@ -33,7 +37,25 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     doctor.add_argument(
         "--seconds", type=float, default=60, help="how long loading and running may take (60)"
     )
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="run it with these: an array for each input; or a folder of .npy files, or of batches",
+    )
+    doctor.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="json: for programs; github: annotations of a pull request (text)",
+    )
+    doctor.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
+    doctor.add_argument(
+        "--fail-on",
+        choices=("wrong", "risk"),
+        default="risk",
+        help="exit with 1 for what is wrong only, or for a risk as well (risk)",
+    )
     doctor.set_defaults(command=_doctor)
     why = commands.add_parser(
         "why",
@@ -87,7 +109,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.examination import examine
 
     speak(requested_language())
-    live = sys.stderr.isatty() and not options.json
+    live = sys.stderr.isatty() and options.format == "text"
 
     def say(what: str) -> None:
         if live:
@@ -95,13 +117,25 @@ def _doctor(options: argparse.Namespace) -> int:
             print(f"{tr(what)} ...", end="", file=sys.stderr, flush=True)
 
     try:
-        found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
+        found = examine(
+            options.model,
+            reference=options.against,
+            inputs=options.inputs,
+            seconds=options.seconds,
+            progress=say,
+        )
     finally:
         if live:
             control("\r\x1b[K", sys.stderr)
-    if options.json:
+    code = 0 if found.better_than(options.fail_on) else 1
+    if options.format == "json":
         print(json.dumps(found.as_json(), indent=1))
-        return 0 if found.healthy else 1
+        return code
+    if options.format == "github":
+        for symptom in found.symptoms:
+            print(_annotation(options.model, symptom))
+        print(tr(found.verdict("--against net.py:factory")))
+        return code
     print(tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes", found=found))
     for symptom in found.symptoms:
         print()
@@ -110,7 +144,15 @@ def _doctor(options: argparse.Namespace) -> int:
         print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
         _write_place(*symptom.place)
     print("\n" + tr(found.verdict("--against net.py:factory")))
-    return 0 if found.healthy else 1
+    return code
+
+
+def _annotation(path: Path, symptom: "Symptom") -> str:
+    """Return a symptom as an annotation of GitHub's, which percent-encodes what would end a part of it."""
+    level = {"wrong": "error", "risk": "warning", "note": "notice"}[symptom.severity]
+    text = " ".join(plain(tr(part)) for part in (symptom.what, symptom.why, symptom.then))
+    file = "".join(f"%{ord(c):02X}" if c in "%\r\n:," else c for c in str(path))
+    return f"::{level} file={file},title=onnxlab doctor::{text.replace('%', '%25')}"
 
 
 def _write_place(chapter: str, section: str) -> None:

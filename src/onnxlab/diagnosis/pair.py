@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from onnxlab.diagnosis.trial import Input, feed, starts, symbols_of
 from onnxlab.model.diff import diff
 from onnxlab.model.distance import Array, largest_difference, magnitude
+from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import open_session
+from onnxlab.runtime.values import ModelInputs
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,19 @@ def compare_files(first: Path, second: Path, *, atol: float = 1e-5, rtol: float 
         sessions = [open_session(path) for path in (first, second)]
     except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
         return Pair(structure, (), f"One of them does not load: {plain(named_reason(error), 200)}", False)
-    inputs = [[Input(value) for value in session.get_inputs()] for session in sessions]
-    kinds = [[(value.kind, len(value.axes)) for value in values] for values in inputs]
-    if kinds[0] != kinds[1] or any(kind is None for kind, _ in kinds[0]):
+    inputs = [ModelInputs(load_alone(path)) for path in (first, second)]
+    kinds = [[(value.dtype, len(value.dims or ())) for value in one.values] for one in inputs]
+    if kinds[0] != kinds[1] or inputs[0].undrawable:
         return Pair(structure, (), "Their inputs are of different types or ranks: they were not run.", False)
-    symbols = symbols_of([*inputs[0], *inputs[1]])
     refusal = ""
-    for sizes in starts(symbols, frozenset()):
+    for sizes in inputs[0].sizes():
         try:
-            arrays = list(feed(inputs[0], sizes).values())
+            arrays = list(inputs[0].draw(sizes).values())
             results = [
-                session.run(None, {value.name: array for value, array in zip(values, arrays, strict=True)})
-                for session, values in zip(sessions, inputs, strict=True)
+                session.run(
+                    None, {value.name: array for value, array in zip(one.values, arrays, strict=True)}
+                )
+                for session, one in zip(sessions, inputs, strict=True)
             ]
         except Exception as error:  # these sizes may be none that they accept, or need too much memory
             refusal = plain(named_reason(error), 200)
