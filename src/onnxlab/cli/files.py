@@ -40,7 +40,25 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     doctor.add_argument(
         "--seconds", type=float, default=60, help="how long loading and running may take (60)"
     )
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="run it with these: an array for each input; or a folder of .npy files, or of batches",
+    )
+    doctor.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="json: for programs; github: annotations of a pull request (text)",
+    )
+    doctor.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
+    doctor.add_argument(
+        "--fail-on",
+        choices=("wrong", "risk"),
+        default="risk",
+        help="exit with 1 for what is wrong only, or for a risk as well (risk)",
+    )
     doctor.set_defaults(command=_doctor)
     why = commands.add_parser(
         "why",
@@ -84,13 +102,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     compare.add_argument(
         "--html", type=Path, metavar="FILE.html", help="write both graphs and what differs as a page"
     )
-    compare.add_argument("--json", action="store_true", help="for programs")
     compare.add_argument(
         "--format",
         choices=("text", "json", "github"),
         default="text",
-        help="github: annotations of a workflow",
+        help="json: for programs; github: annotations of a pull request (text)",
     )
+    compare.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
     compare.set_defaults(command=_compare)
     show = commands.add_parser(
         "open",
@@ -136,7 +154,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.examination import examine
 
     speak(requested_language())
-    live = sys.stderr.isatty() and not options.json
+    live = sys.stderr.isatty() and options.format == "text"
 
     def say(what: str) -> None:
         if live:
@@ -144,13 +162,27 @@ def _doctor(options: argparse.Namespace) -> int:
             print(f"{tr(what)} ...", end="", file=sys.stderr, flush=True)
 
     try:
-        found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
+        found = examine(
+            options.model,
+            reference=options.against,
+            inputs=options.inputs,
+            seconds=options.seconds,
+            progress=say,
+        )
     finally:
         if live:
             control("\r\x1b[K", sys.stderr)
-    if options.json:
+    code = 0 if found.better_than(options.fail_on) else 1
+    if options.format == "json":
         print(json.dumps(found.as_json(), indent=1))
-        return 0 if found.healthy else 1
+        return code
+    if options.format == "github":
+        for symptom in found.symptoms:
+            level = {"wrong": "error", "risk": "warning", "note": "notice"}[symptom.severity]
+            text = " ".join(tr(part) for part in (symptom.what, symptom.why, symptom.then))
+            print(_annotation(level, options.model, "doctor", text))
+        print(tr(found.verdict("--against net.py:factory")))
+        return code
     print(tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes", found=found))
     for symptom in found.symptoms:
         print()
@@ -159,7 +191,13 @@ def _doctor(options: argparse.Namespace) -> int:
         print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
         _write_place(*symptom.place)
     print("\n" + tr(found.verdict("--against net.py:factory")))
-    return 0 if found.healthy else 1
+    return code
+
+
+def _annotation(level: str, path: Path, command: str, text: str) -> str:
+    """Return an annotation of GitHub's, which percent-encodes what would end a part of it."""
+    file = "".join(f"%{ord(c):02X}" if c in "%\r\n:," else c for c in str(path))
+    return f"::{level} file={file},title=onnxlab {command}::{plain(text).replace('%', '%25')}"
 
 
 def _write_place(chapter: str, section: str) -> None:
@@ -215,26 +253,18 @@ def _compare(options: argparse.Namespace) -> int:
         first, second = options.models
         write_comparison(options.html, first, second, pair)
     code = 0 if pair.equal or (options.fail_on == "outputs" and pair.outputs_agree) else 1
-    if options.json or options.format == "json":
+    if options.format == "json":
         print(json.dumps(pair.as_json(), indent=1))
     elif options.format == "github":
         level = "error" if code else "notice"
         for finding in pair.findings:
-            _annotate(level, options.models[1], tr(finding))
+            print(_annotation(level, options.models[1], "compare", tr(finding)))
         print(tr(pair.tried))
     else:
         _write_pair(pair)
         if options.html:
             print(tr("Both graphs: {path}", path=plain(options.html)))
     return code
-
-
-def _annotate(level: str, path: Path, message: str) -> None:
-    """Write a workflow command of GitHub, which shows a message at a file."""
-    for sign, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
-        message = message.replace(sign, code)
-    name = plain(path).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
-    print(f"::{level} file={name},title=onnxlab compare::{message}")
 
 
 def _write_pair(pair: "Pair") -> None:

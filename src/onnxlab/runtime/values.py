@@ -28,6 +28,22 @@ _SAME = frozenset(
     | {"Transpose", "Unsqueeze"}
 )
 """Operators whose result has the elements of their first input."""
+_KEEPING = frozenset(
+    {"BatchNormalization", "BitShift", "CumSum", "DequantizeLinear", "Div", "Dropout", "GRU", "Gather"}
+    | {"EmbedLayerNormalization", "GatherBlockQuantized", "GatherElements", "GatherND", "LSTM", "Mod", "RNN"}
+    | {
+        "NegativeLogLikelihoodLoss",
+        "QuantizeLinear",
+        "ReverseSequence",
+        "RotaryEmbedding",
+        "ScatterElements",
+        "ScatterND",
+        "SoftmaxCrossEntropyLoss",
+        "TensorScatter",
+        "Trilu",
+    }
+)
+"""Operators that take no number of `_RULES` for a size or an axis of their result."""
 _COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "If", "Less", "LessOrEqual", "Not", "Size", "Shape")
 """Operators whose result tells nothing of the size of their input's elements."""
 
@@ -56,12 +72,12 @@ def read_values(path: Path) -> list[dict[str, Array]]:
     arrays = [entry for entry in entries if entry.suffix == ".npy" and path.is_dir()]
     try:
         if arrays:
-            return [{entry.stem: np.load(entry, allow_pickle=False) for entry in arrays}]
+            return [{entry.stem: _texts(np.load(entry, allow_pickle=False)) for entry in arrays}]
         if not path.is_dir():
             with np.load(path, allow_pickle=False) as held:
                 if not isinstance(held, np.lib.npyio.NpzFile):
                     raise ValueError("one array without a name; an .npz file has a name for each")
-                return [dict(held)]
+                return [{name: _texts(array) for name, array in held.items()}]
     except Exception as error:  # NumPy and zipfile raise many kinds
         raise NoValues(
             "The inputs in {path} cannot be read.", plain(error, 200), then, path=plain(path)
@@ -70,6 +86,11 @@ def read_values(path: Path) -> list[dict[str, Array]]:
     if not inner:
         raise NoValues("The folder {path} holds no .npy and no .npz file.", "", then, path=plain(path))
     return [batch for entry in inner for batch in read_values(entry)]
+
+
+def _texts(array: Array) -> Array:
+    """Return an array; one of texts as the runtime takes it."""
+    return array.astype(object) if array.dtype.kind == "U" else array
 
 
 def draw_values(model: onnx.ModelProto, sizes: Sizes, seed: int = 0) -> dict[str, Array]:
@@ -157,6 +178,19 @@ class ModelInputs:
             size = base[axis]
             tried = {size + 1, 2 * size, 2 * size + 1} | ({1} if axis in self.first else set())
             yield axis, sorted(tried - {size})
+
+    @property
+    def sets_sizes(self) -> bool:
+        """Whether the values of an input decide how large a result is."""
+        return any(
+            use.key in _RULES and use.node.op_type not in _KEEPING
+            for value in self.values
+            for use in self._graph.reached(value.name, direct="float" in value.dtype)
+        )
+
+    def known(self, name: str) -> bool:
+        """Whether the graph tells which numbers an input takes."""
+        return any(use.key in _RULES for use in self._graph.uses(name))
 
     def shape(self, name: str, sizes: Sizes) -> list[int]:
         """Return the shape of an input at some sizes."""
@@ -362,10 +396,15 @@ class _Uses:
         """Whether the elements of a mask are summed up to a length."""
         return any(use.node.op_type in ("ReduceSum", "CumSum") for use in self.uses(name))
 
+    def reached(self, name: str, *, direct: bool = False) -> Iterator[_Use]:
+        """Yield what a value reaches, as it is or computed with; not what only compares or counts it."""
+        if direct:
+            return iter(self.uses(name))
+        return self._follow(name, lambda use: use.node.op_type not in _COMPARISONS)
+
     def may_index(self, name: str) -> bool:
         """Whether a value can reach what takes an index, a size or an axis."""
-        through = self._follow(name, lambda use: use.node.op_type not in _COMPARISONS)
-        return any(use.key in _RULES for use in through)
+        return any(use.key in _RULES for use in self.reached(name))
 
     def dims(self, name: str) -> tuple[int | str | None, ...] | None:
         """Return the shape of a value, or of the weight that it is made of."""
@@ -505,6 +544,10 @@ def _always(number: float) -> Callable[[_Question], float]:
     return lambda _: number
 
 
+def _class(q: _Question) -> Array:
+    return q.below((q.read(0) or [1, 1])[1])
+
+
 def _window(q: _Question) -> int:
     return next((size for size in q.made() or [] if size > 0), 16)
 
@@ -523,6 +566,10 @@ _RULES: dict[tuple[str, int], Callable[[_Question], Any]] = {
         for name in ("Gather", "GatherElements", "ScatterElements", "GatherBlockQuantized")
     },
     **{(name, 1): _index(0, along=False) for name in ("GatherND", "ScatterND")},
+    **{(f"{name}Loss", 1): _class for name in ("NegativeLogLikelihood", "SoftmaxCrossEntropy")},
+    ("RotaryEmbedding", 1): lambda q: _index(2)(q) if q.kind.kind == "i" else None,  # of ONNX Runtime
+    ("RotaryEmbedding", 3): lambda q: _index(1)(q) if q.kind.kind == "i" else None,
+    ("TensorScatter", 2): _always(0),
     ("EmbedLayerNormalization", 0): _index(2),
     ("EmbedLayerNormalization", 1): _index(4),
     **{(name, 1): _sizes_made() for name in ("Expand", "Reshape", "CenterCropPad")},
