@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import requested_language, speak, tr
+from onnxlab.language import joined, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _doctor(options: argparse.Namespace) -> int:
     for symptom in found.symptoms:
         print()
         write_coloured(symptom.severity, tr(symptom.severity))
-        print(tr(": ") + plain(tr(symptom.what)))
+        print(joined(": ", ["", plain(tr(symptom.what))]))
         print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
         _write_place(*symptom.place)
     print("\n" + tr(found.verdict("--against net.py:factory")))
