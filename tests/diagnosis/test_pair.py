@@ -292,6 +292,21 @@ def test_values_that_cannot_be_read_are_refused(tmp_path, monkeypatch, capsys, i
     assert folder in capsys.readouterr().err
 
 
+def test_the_first_divergence_of_weights_too_large_to_copy_is_not_looked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("onnxlab.diagnosis.pair_trial._LARGEST_SEARCHED", 1000)
+    table = np.zeros((200, 2), np.float32)
+    for name, row in (("a", 1), ("b", 2)):
+        model = looking_up(row)
+        table[:] = row
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(table, "t"))
+        onnx.save(
+            model, tmp_path / f"{name}.onnx", save_as_external_data=True, location=name, size_threshold=0
+        )
+    reports = []
+    try_pair(Options((str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"))), reports.append)
+    assert "larger than 1 GiB" in said(pair_of("", reports, ("a", "b")))
+
+
 def test_a_page_shows_names_as_text_and_a_large_graph_in_part(compared):
     nodes = "".join(f"v{i + 1} = Neg(v{i}) " for i in range(150))
     long = f"g (float[n] v0) => (float[n] v150) {{ {nodes}}}"

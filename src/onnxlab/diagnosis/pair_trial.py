@@ -20,7 +20,7 @@ from onnx.external_data_helper import uses_external_data
 
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.graph import declared, tensor_array
-from onnxlab.model.load import load_alone
+from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import open_by_path, run_once, say
 from onnxlab.runtime.error_origin import Origin, Region, error_origin, quantises
@@ -318,7 +318,8 @@ class _Trial:
         if self.worst.feeds is None:
             return
         self.tell({"step": "looking"})
-        if sum(Path(model).stat().st_size for model in self.options.models) > _LARGEST_SEARCHED:
+        files = sum(Path(model).stat().st_size for model in self.options.models)
+        if files + sum(map(_bytes_beside, self.structures)) > _LARGEST_SEARCHED:
             self.tell({"step": "origin", "error": "the files are larger than 1 GiB together"})
             return
         try:
@@ -365,6 +366,13 @@ def _plain_origin(origin: Origin) -> Report:
         "most": [plain_region(region) for region in origin.most],
         "unmatched": node and {"node": str(node[0]), "shapes": list(node[1:])},
     }
+
+
+def _bytes_beside(model: onnx.ModelProto) -> int:
+    """Return how many bytes of weights a model keeps in other files."""
+    beside = [tensor for tensor, _ in tensors(model.graph) if uses_external_data(tensor)]
+    sizes = (onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize for tensor in beside)
+    return sum(size * math.prod(tensor.dims) for size, tensor in zip(sizes, beside, strict=True))
 
 
 def _narrowest(models: Sequence[onnx.ModelProto]) -> str:
