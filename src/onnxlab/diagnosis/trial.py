@@ -24,6 +24,8 @@ from onnxlab.runtime.values import ModelInputs, Sizes, read_values
 _LARGEST = 1 << 24
 """Bytes of a file up to which it is loaded a second time, to look inside."""
 _DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul")
+_FREE = ("Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique")
+"""Operators whose result is as long as the values of their inputs say."""
 _STATE = re.compile(r"past|cache|state|hidden|memory", re.IGNORECASE)
 
 
@@ -140,7 +142,11 @@ class _Trial:
         declared = [list(value.shape) for value in self._session.get_outputs()]
         made = [list(getattr(output, "shape", [])) for output in outputs]
         if not self._inputs.sets_sizes:  # drawn sizes are none that the declaration knows
-            say("shapes", shapes=list(zip(self._names, declared, made, strict=True)))
+            free = {
+                name for node in self._structure.graph.node if node.op_type in _FREE for name in node.output
+            }
+            shapes = zip(self._names, declared, made, strict=True)
+            say("shapes", shapes=[row for row in shapes if row[0] not in free])
         if not random and not broken:
             self._without_optimiser(batch, outputs)
         first = [values.dims[:1] for values in self._inputs.values if values.dims]
@@ -192,12 +198,13 @@ class _Trial:
         """Return why the model does not run with an axis at another size, or an empty string.
 
         Two axes can depend on each other, as the length of a mask and of what it masks: where the one fails
-        alone, another one grows by as much, or is as long; then all of them.
+        alone, another one grows by as much, is as long, or is 1; then all of them.
         """
         refusal, others = "", [other for other in self._inputs.axes if other != axis]
         grown = ({other: base[other] + size - base[axis]} for other in others)
         equal = ({other: size} for other in others)
-        for more in ({}, *grown, *equal, dict.fromkeys(others, size)):
+        single = ({other: 1} for other in others)
+        for more in ({}, *grown, *equal, *single, dict.fromkeys(others, size)):
             if min([*more.values(), size]) >= 1 and not (
                 error := self._outcome({**base, axis: size, **more})
             ):

@@ -22,6 +22,7 @@ Sizes = Mapping[str, int]
 
 _LARGEST = 1 << 24
 """Elements of an input at most."""
+_BATCHES = (3, 4, 5, 8, 16, 32)
 _SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
 _SAME = frozenset(
     {"Cast", "CastLike", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"}
@@ -165,7 +166,7 @@ class ModelInputs:
             yield {}
             return
         # A batch of another size last: a file that was frozen at it accepts no other.
-        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _SIZES[:7])]:
+        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _BATCHES)]:
             yield {axis: batch if axis in self.first else size for axis in self.axes}
         held = sorted({size for dims in self._graph.weights.values() for size in dims if 1 < size <= 4096})
         for axis, size in itertools.product(self.axes, held[:12]):  # a size that a weight fixes
