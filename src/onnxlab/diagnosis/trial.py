@@ -7,6 +7,8 @@ JSON, when it ends: what was not reported is the step that failed. The last line
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,7 +62,7 @@ def main(model: Path, structure: Path, skip: int, optimised: str, given: str) ->
     trial = _Trial(session, inputs, alone, model if not without else None)
     if given:
         for batch in read_values(Path(given)):
-            say("given", error=attempt(lambda batch=batch: run_once(session, batch)))
+            say("given", error=attempt(partial(run_once, session, batch)))
             trial.base(batch, {})
     if inputs.undrawable:
         say("understood", reasons=inputs.undrawable)
@@ -117,8 +119,8 @@ class _Trial:
             return
         if examine:
             self.base(inputs.draw(base), base)
-        for axis, sizes in inputs.neighbours(base):
-            results = {size: self._at_size(base, axis, size) for size in sizes}
+        for axis, tried in inputs.neighbours(base):
+            results = {size: self._at_size(base, axis, size) for size in tried}
             if all(results.values()):  # what fails a little further may run at a round number
                 for size in (3 * base[axis], 4 * base[axis], 64, 96, 128, 224):
                     if size > base[axis] and size not in results:
@@ -257,10 +259,8 @@ def _half(model: Path, inputs: ModelInputs) -> None:
     if not any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in proto.graph.initializer):
         return
     for size in (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512):  # a small batch has few large values
-        broken: list[str] = []
-        batch = dict.fromkeys(inputs.axes, size)
-        if not attempt(lambda b=batch, k=broken: k.extend(_broken_inside(model, inputs.draw(b)))):
-            say("half", broken=sorted(broken))
+        with suppress(Exception):  # sizes that it does not accept
+            say("half", broken=sorted(_broken_inside(model, inputs.draw(dict.fromkeys(inputs.axes, size)))))
             return
 
 
