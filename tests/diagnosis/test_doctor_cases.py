@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import pytest
 import torch
 from onnx import numpy_helper
@@ -39,10 +40,11 @@ SCALES = (
     "g (float[1, 3, h, w] x, float[4] scales) => (float[1, 3, a, b] y) "
     '{ y = Resize <mode = "nearest"> (x, , scales) }'
 )
+CHOSEN = "g (float[9] x, bool[9] c) => (float[3] y) { y = Compress <axis = 0> (x, c) }"
 KEPT = "g (float[4, 9] x, int64[1] k) => (float[4, 5] y, int64[4, 5] i) { y, i = TopK(x, k) }"
 
 
-@pytest.mark.parametrize("body", [EXPAND, SIZES, SCALES, KEPT])
+@pytest.mark.parametrize("body", [EXPAND, SIZES, SCALES, KEPT, CHOSEN])
 def test_an_input_that_is_a_size_is_no_wrong_declaration(body):
     found = examine(text(body))
     assert not said(found)
@@ -108,6 +110,25 @@ def test_axes_that_follow_from_others_and_the_size_of_a_state_are_no_fault():
     ]
 
 
+def test_a_decoder_of_onnxruntimes_own_attention_is_no_broken_standard():
+    past = "float[batch_size, 2, past_sequence_length, kv_cache_dim]"
+    kept = "float[batch_size, 2, total_sequence_length, kv_cache_dim]"
+    body = (
+        "g (float[batch_size, sequence_length, 32] q,"
+        " int64[batch_size, total_sequence_length] attention_mask,"
+        f" {past} past_key, {past} past_value)"
+        f" => (float[batch_size, sequence_length, 32] y, {kept} k, {kept} v) {{"
+        " lengths = ReduceSum <keepdims = 0> (attention_mask, one) last = Sub(lengths, one)"
+        " last32 = Cast <to = 6> (last) s = Shape(attention_mask) t = Gather <axis = 0> (s, index)"
+        " total = Cast <to = 6> (t) scaled = SimplifiedLayerNormalization(q, scale)"
+        " y, k, v = com.microsoft.GroupQueryAttention <num_heads = 2, kv_num_heads = 2>"
+        " (scaled, q, q, past_key, past_value, last32, total) }"
+    )
+    found = examine(text(body, one=np.array([1]), index=np.array(1), scale=np.ones(32, np.float32)))
+    assert not said(found)
+    assert "Run with drawn values" in found.verdict("")
+
+
 def quantised(operators: str) -> onnx.ModelProto:
     weight = np.random.default_rng(0).integers(-90, 90, (64, 64)).astype(np.int8)
     body = f"g (float[n, 64] x) => (float[n, 64] y) {{ {operators} }}"
@@ -153,6 +174,16 @@ def test_a_cast_that_a_converter_to_float16_left_is_named():
     assert "op_block_list=['Cast']" in loading.then
     model.graph.node[0].attribute[0].i = onnx.TensorProto.FLOAT16  # as the advice says
     assert not said(examine(model))
+
+
+def test_an_opset_below_7_is_converted():
+    older = '<ir_version: 3, opset_import: ["" : 6]>'
+    model = text(
+        "g (float[1, 1, 4, 4] x) => (float[1, 1, 3, 3] y) { y = AveragePool <kernel_shape = [2, 2]> (x) }",
+        older,
+    )
+    assert [line for line in said(examine(model)) if "opset 6" in line]
+    assert not said(examine(onnx.version_converter.convert_version(model, 13)))
 
 
 # Beside PyTorch

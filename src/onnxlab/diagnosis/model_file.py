@@ -139,7 +139,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         sizes: dict[tuple[str, str], int] = {}
         for name in TopologicalSorter(calls).static_order():
-            inner = calls.get(name, {})
+            inner = calls.get(name, Counter())
             sizes[name] = sum(count * sizes.get(called, 1) for called, count in inner.items()) or 1
         all_nodes = (node for graph in graphs(model.graph) for node in graph.node)
         if sum(sizes.get((node.domain, node.op_type), 1) for node in all_nodes) > _MOST_NODES:

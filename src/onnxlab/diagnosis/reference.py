@@ -21,7 +21,7 @@ from onnxlab.message import Message
 from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import open_by_path
-from onnxlab.runtime.comparison import ComparedOutput
+from onnxlab.runtime.comparison import ComparedOutput, as_tensor
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
 from onnxlab.runtime.export_check import check_export, feed
 from onnxlab.runtime.refusals import named_reason
@@ -163,8 +163,10 @@ def against(path: Path, name: str, given: Path | None = None, known: Sequence[Sy
         for axis, size in zip(value.dims or (), fed[value.name].shape, strict=False):
             if isinstance(axis, str):
                 base.setdefault(axis, size)
-    calls = {Message("the inputs given"): batch for batch in (read_values(given) if given else [])}
-    cases = [(name, {n: torch.from_numpy(a) for n, a in batch.items()}) for name, batch in calls.items()]
+    cases: list[tuple[str, dict[str, Any]]] = [
+        (Message("the inputs given ({n})", n=n), {key: as_tensor(array) for key, array in batch.items()})
+        for n, batch in enumerate(read_values(given) if given else [], 1)
+    ]
     free = {axis: base[axis] for axis in inputs.axes if axis in base}
     follows = inputs.complete(free) == base  # else the example contradicts what was read out of the names
     sizes = [inputs.complete(one) for one in _sizes(free)] if follows else [*_sizes(base)]
@@ -208,7 +210,7 @@ def against(path: Path, name: str, given: Path | None = None, known: Sequence[Sy
     wrong = next((what for what in tried if rows[what].problem), None)
     if wrong is None:
         return Compared((_agreement(at),), done, left_out)
-    values = dict(cases).get(wrong, fed)
+    values = dict(cases).get(wrong, dict(fed))
     symptom = _symptom(
         wrong, rows[wrong], known, lambda: _inner_values(network, path, _call(example, fed, values))
     )

@@ -186,7 +186,7 @@ def masked_rows(file: ModelFile) -> Iterator[str]:
 
     names = []
     for node in (node for node in nodes if node.op_type == "Softmax"):
-        pending, seen = [*node.input[:1]], set()
+        pending, seen = [*node.input[:1]], set[str]()
         while pending and len(seen) < 12:
             maker = makers.get(name := pending.pop())
             if (

@@ -7,6 +7,8 @@ JSON, when it ends: what was not reported is the step that failed. The last line
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from onnxlab.runtime.values import ModelInputs, Sizes, read_values
 _LARGEST = 1 << 24
 """Bytes of a file up to which it is loaded a second time, to look inside."""
 _DYNAMIC = ("DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul")
+_FREE = ("Compress", "NonMaxSuppression", "NonZero", "StringNormalizer", "StringSplit", "Unique")
+"""Operators whose result is as long as the values of their inputs say."""
 _STATE = re.compile(r"past|cache|state|hidden|memory", re.IGNORECASE)
 
 
@@ -58,7 +62,7 @@ def main(model: Path, structure: Path, skip: int, optimised: str, given: str) ->
     trial = _Trial(session, inputs, alone, model if not without else None)
     if given:
         for batch in read_values(Path(given)):
-            say("given", error=attempt(lambda batch=batch: run_once(session, batch)))
+            say("given", error=attempt(partial(run_once, session, batch)))
             trial.base(batch, {})
     if inputs.undrawable:
         say("understood", reasons=inputs.undrawable)
@@ -115,8 +119,8 @@ class _Trial:
             return
         if examine:
             self.base(inputs.draw(base), base)
-        for axis, sizes in inputs.neighbours(base):
-            results = {size: self._at_size(base, axis, size) for size in sizes}
+        for axis, tried in inputs.neighbours(base):
+            results = {size: self._at_size(base, axis, size) for size in tried}
             if all(results.values()):  # what fails a little further may run at a round number
                 for size in (3 * base[axis], 4 * base[axis], 64, 96, 128, 224):
                     if size > base[axis] and size not in results:
@@ -140,7 +144,11 @@ class _Trial:
         declared = [list(value.shape) for value in self._session.get_outputs()]
         made = [list(getattr(output, "shape", [])) for output in outputs]
         if not self._inputs.sets_sizes:  # drawn sizes are none that the declaration knows
-            say("shapes", shapes=list(zip(self._names, declared, made, strict=True)))
+            free = {
+                name for node in self._structure.graph.node if node.op_type in _FREE for name in node.output
+            }
+            shapes = zip(self._names, declared, made, strict=True)
+            say("shapes", shapes=[row for row in shapes if row[0] not in free])
         if not random and not broken:
             self._without_optimiser(batch, outputs)
         first = [values.dims[:1] for values in self._inputs.values if values.dims]
@@ -192,12 +200,13 @@ class _Trial:
         """Return why the model does not run with an axis at another size, or an empty string.
 
         Two axes can depend on each other, as the length of a mask and of what it masks: where the one fails
-        alone, another one grows by as much, or is as long; then all of them.
+        alone, another one grows by as much, is as long, or is 1; then all of them.
         """
         refusal, others = "", [other for other in self._inputs.axes if other != axis]
         grown = ({other: base[other] + size - base[axis]} for other in others)
         equal = ({other: size} for other in others)
-        for more in ({}, *grown, *equal, dict.fromkeys(others, size)):
+        single = ({other: 1} for other in others)
+        for more in ({}, *grown, *equal, *single, dict.fromkeys(others, size)):
             if min([*more.values(), size]) >= 1 and not (
                 error := self._outcome({**base, axis: size, **more})
             ):
@@ -250,10 +259,8 @@ def _half(model: Path, inputs: ModelInputs) -> None:
     if not any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in proto.graph.initializer):
         return
     for size in (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512):  # a small batch has few large values
-        broken: list[str] = []
-        batch = dict.fromkeys(inputs.axes, size)
-        if not attempt(lambda b=batch, k=broken: k.extend(_broken_inside(model, inputs.draw(b)))):
-            say("half", broken=sorted(broken))
+        with suppress(Exception):  # sizes that it does not accept
+            say("half", broken=sorted(_broken_inside(model, inputs.draw(dict.fromkeys(inputs.axes, size)))))
             return
 
 

@@ -25,7 +25,9 @@ def doctor(
     Raises:
         ModelNotReadable: If it is not an ONNX model.
     """
-    found = examine(model, reference=reference, inputs=inputs and Path(inputs), seconds=seconds)
+    found = examine(
+        model, reference=reference, inputs=None if inputs is None else Path(inputs), seconds=seconds
+    )
     columns = ("severity", "what", "why", "what to do", "section")
     rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
     size = tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)

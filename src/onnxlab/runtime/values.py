@@ -22,6 +22,7 @@ Sizes = Mapping[str, int]
 
 _LARGEST = 1 << 24
 """Elements of an input at most."""
+_BATCHES = (3, 4, 5, 8, 16, 32)
 _SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
 _SAME = frozenset(
     {"Cast", "CastLike", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"}
@@ -165,9 +166,10 @@ class ModelInputs:
             yield {}
             return
         # A batch of another size last: a file that was frozen at it accepts no other.
-        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _SIZES[:7])]:
+        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _BATCHES)]:
             yield {axis: batch if axis in self.first else size for axis in self.axes}
-        held = sorted({size for dims in self._graph.weights.values() for size in dims if 1 < size <= 4096})
+        fixed = (size for dims in self._graph.weights.values() for size in dims if isinstance(size, int))
+        held = sorted({size for size in fixed if 1 < size <= 4096})
         for axis, size in itertools.product(self.axes, held[:12]):  # a size that a weight fixes
             if axis not in self.first:
                 yield {other: 2 if other in self.first else 8 for other in self.axes} | {axis: size}
