@@ -36,6 +36,7 @@ Judge: TypeAlias = "Callable[[Work, np.random.Generator], None]"
 inputs come from a seed that the process with the learner's code never sees."""
 
 _FOLDER = Path(__file__).parents[1] / "labs"
+_EXPORTERS = ("TorchScript", "torch.export")
 _OLDEST = re.compile(r"([\w-]+)\s*(?:\S*,)?>=([\d.]+)")
 
 LABS = tuple(sorted(path.stem for path in _FOLDER.glob("lab*.toml")))
@@ -176,7 +177,15 @@ def lab(name: str) -> Lab:
 def _read(name: str) -> Lab:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
     rows = [{key: _frozen(value) for key, value in row.items()} for row in table["exercise"]]
+    for row in rows:
+        row["parts"] = tuple(map(_part, row["parts"]))
     return Lab(name, table["title"], table["after"], tuple(Exercise(**row, lab=name) for row in rows))
+
+
+def _part(title: str) -> str:
+    """Return a part's title; that of one exporter is two texts."""
+    exporter, colon, rest = title.partition(": ")
+    return Message.compose(colon, [exporter, rest]) if exporter in _EXPORTERS else title
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
@@ -211,5 +220,5 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
     near = related[:3] or get_close_matches(wanted, pairs, 3, 0.6)
     msg = Message("There is no exercise {name!r}.", name=name)
     raise UnknownExercise(
-        msg, "", Message("Did you mean {near}?", near=" or ".join(map(repr, near))) if near else ""
+        msg, "", Message("Did you mean {near}?", near=", ".join(map(repr, near))) if near else ""
     )

@@ -22,7 +22,7 @@ from onnxlab.exporters.symbolics import symbolic
 from onnxlab.kit.exercise import Judge
 from onnxlab.kit.outcome import RETURN, Wrong, trying
 from onnxlab.kit.work import Work
-from onnxlab.message import Message
+from onnxlab.message import Message, with_templates
 from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.refusals import named_reason
 
@@ -128,7 +128,7 @@ def exported_or_stopped(
                 "The {exporter} exporter stopped: {why}", exporter=exporter, why=first_line(own_error(error))
             )
             where = own_line(error)
-        work.write_json(name, [reason, where])
+        work.write_json(name, with_templates([reason, where]))
 
 
 def exported_with_rule(
@@ -349,9 +349,9 @@ def _located(error: BaseException) -> tuple[BaseException, str]:
         if frames:
             frame, number = frames[-1]
             text = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
-            return exception, f"line {number}: {text[:_LINE]}".rstrip(": ")
+            return exception, Message("line {number}: {code}", number=number, code=text[:_LINE])
     if isinstance(error, SyntaxError) and error.text:
-        return error, f"line {error.lineno}: {error.text.strip()[:_LINE]}"
+        return error, Message("line {number}: {code}", number=error.lineno, code=error.text.strip()[:_LINE])
     return error, ""
 
 

@@ -312,7 +312,9 @@ def require_exported(work: Work, name: str) -> onnx.ModelProto:
         failure = work.json(name)
         if isinstance(failure, list) and len(failure) == 2 and all(isinstance(text, str) for text in failure):
             reason, where = failure
-            look_at = where[:LONGEST] or "What does this exporter say of your module?"
+            look_at = (
+                where if len(where) <= LONGEST else where[:LONGEST]
+            ) or "What does this exporter say of your module?"
             raise Wrong(reason[: 2 * LONGEST], look_at)
     return work.model(name)
 

@@ -13,8 +13,6 @@ import nbformat
 
 from onnxlab.kit.exercise import exercise, lab
 
-__all__ = ["ADVERSARIES", "FULL", "HONEST", "MEMORY_SEARCHES", "SAMPLE", "Adversary", "notebook_of"]
-
 ROOT = Path(__file__).parents[4]
 RIGHT = 'return g.op("Asinh", x)'
 WRONG = 'return g.op("Atan", x)'

@@ -51,7 +51,9 @@ def _judge(work: Work, random: np.random.Generator, *, part: str) -> None:
             look_at = agree
         else:
             msg = Message("{where}: a value before the one named differs already.", where=where)
-        expected = f"{_node_of(name, names)}: {divergence[1]}" if name and divergence else Message("None")
+        expected = Message("None")
+        if name and divergence:
+            expected = Message.compose(": ", [_node_of(name, names), divergence[1]])
         reply = _node_of(got, names) if isinstance(got, str) else repr(got)
         both = evidence(pair.model, pair.model_b.SerializeToString(), *filter(None, [name]))
         with pair.as_case():

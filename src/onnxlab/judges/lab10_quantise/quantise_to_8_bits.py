@@ -27,7 +27,6 @@ from onnxlab.labs.lab10_quantise.quantise_to_8_bits import ASKS, Int8Question, d
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.1  # relative error; 0.01 to 0.06 with a right calibration
 _MORE = 1.2  # times the error of a right answer, where that is large
 _QUANTISERS = ("QuantizeLinear", "DequantizeLinear")

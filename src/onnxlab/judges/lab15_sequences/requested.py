@@ -81,7 +81,7 @@ class Verdict:
 
     def _judge_graph(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         with self._model(exporter, work) as (_, model):
-            where, outputs = f"The {exporter} export", list(self.requested.outputs)
+            where, outputs = Message("The {exporter} export", exporter=exporter), list(self.requested.outputs)
             require_interface(model, list(self.requested.axes), outputs, where)
             require_dynamic(model, self.requested.axes)
             require_valid(model)
@@ -105,7 +105,7 @@ class Verdict:
     def _model(self, exporter: Exporter, work: Work) -> Iterator[tuple[Module, onnx.ModelProto]]:
         """Yield the module that was exported, and its file; attach the case to what is raised."""
         module = self.requested.draw(work.questions())[0]
-        name = f"the {exporter} export of {module.where}"
+        name = Message("the {exporter} export of {name}", exporter=exporter, name=module.where)
         with trying(name, **module.arguments), expecting(lambda: self._right_model(module)):
             yield module, require_exported(work, exporter.name.lower())
 

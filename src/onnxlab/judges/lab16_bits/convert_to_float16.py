@@ -22,7 +22,6 @@ from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.refusals import short_reason
 
-__all__ = ["JUDGES"]
 _ALLOWED = 0.02  # relative error; below 0.006 for a right answer
 _FLOAT, _FLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16)
 

@@ -25,8 +25,6 @@ from onnxlab.labs.lab16_bits.store_in_4_bits import ASKS, FourBitQuestion
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["JUDGES"]
-
 logging.getLogger().setLevel(logging.WARNING)  # importing the tool has set the level INFO for all logs
 
 

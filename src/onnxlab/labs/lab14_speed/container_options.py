@@ -53,7 +53,8 @@ class Container:
     def as_case(self) -> AbstractContextManager[None]:
         """Attach this case to whatever is raised in the block."""
         limits, allowed = list(self.limits), set(self.allowed)
-        return trying(f"the case {self.where!r}", limits=limits, allowed=allowed, sessions=self.sessions)
+        case = Message("the case '{where}'", where=self.where)
+        return trying(case, limits=limits, allowed=allowed, sessions=self.sessions)
 
 
 def draw_containers(random: np.random.Generator) -> Iterator[Container]:

@@ -21,8 +21,6 @@ from onnxlab.kit.samples import Sketch
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "Float16Question", "produce"]
-
 _WIDTH = 32
 
 

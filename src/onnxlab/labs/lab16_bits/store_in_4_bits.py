@@ -24,8 +24,6 @@ from onnxlab.kit.samples import Sketch
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-__all__ = ["ASKS", "FourBitQuestion", "produce"]
-
 _WIDTH, _ROWS = 96, 16
 _FAINT = 0.005  # the size of every 16th column of some values
 

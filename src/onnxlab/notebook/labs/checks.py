@@ -156,13 +156,13 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
         call = ", ".join([f'"{record.id}"', *record.answers])
         count = len(record.answers)
         raise UnknownExercise(
-            "{record.id} takes {count} answer{ending}; {count2} given.",
+            "{record.id} takes {count} answer{ending}; {given} given.",
             "",
             "Call check({call}).",
             record=record,
             count=count,
             ending="s" * (count > 1),
-            count2=len(answers) or "none",
+            given=len(answers) or "none",
             call=call,
         )
     outcome = checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)

@@ -31,8 +31,6 @@ from onnxlab_class.sandbox.watcher import Limits
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
 
-__all__ = ["ClusterFailed", "common_level", "connected", "grade_on"]
-
 _ANSWER_SECONDS = 15.0  # for a scheduler to answer, and for its first worker
 _PATIENCE = 60.0  # seconds without any worker
 _POLL_SECONDS = 0.5  # between two queries for answers and for the list of workers

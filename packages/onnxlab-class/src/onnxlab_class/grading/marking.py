@@ -46,26 +46,13 @@ from onnxlab_class.sandbox.entry import Level
 from onnxlab_class.sandbox.users import submission_user
 from onnxlab_class.sandbox.watcher import Ending, Limits, why_it_failed
 
-__all__ = [
-    "CRASH_MESSAGE",
-    "JUDGE_SECONDS",
-    "STUMBLE_MESSAGE",
-    "JudgeFailed",
-    "Marks",
-    "RunSettings",
-    "SandboxFailed",
-    "judge_failure",
-    "mark",
-    "remove_leftovers",
-]
-
 JUDGE_SECONDS = 60
 """The least limit of a judge, in seconds of CPU time; it usually takes one second."""
 
 _ENDING_NOTES = {
-    Ending.TIME: "The notebook took longer than {wall:g} seconds.",
-    Ending.MEMORY: "The notebook took more than {memory} MB of memory.",
-    Ending.DISK: "The notebook wrote more than {disk} MB.",
+    Ending.TIME: "The notebook took longer than {limits.wall:g} seconds.",
+    Ending.MEMORY: "The notebook took more than {limits.memory} MB of memory.",
+    Ending.DISK: "The notebook wrote more than {limits.disk} MB.",
     Ending.CRASHED: "The notebook ended its process (a crash in native code, or exit()).",
 }
 CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
@@ -212,11 +199,12 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 
 
 def _note(work: Path, ending: Ending, limits: Limits) -> str:
-    values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
-    lines = [_ENDING_NOTES[ending].format(**values)] if ending in _ENDING_NOTES else []
+    lines: list[str] = []
+    if ending in _ENDING_NOTES:
+        lines = [Message(_ENDING_NOTES[ending], limits=limits)]
     notes = read_record(_read_file(work / NOTES, _LARGEST_RECORD), list[str]) or []
     lines += [_without_own_paths(line)[:200] for line in notes[:20]]
-    return "\n".join(lines)[:LONGEST]
+    return Message.compose("\n", lines)[:LONGEST]
 
 
 def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:

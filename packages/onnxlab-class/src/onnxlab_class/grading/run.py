@@ -30,8 +30,6 @@ from onnxlab_class.sandbox.entry import Level
 from onnxlab_class.sandbox.libc import set_dumpable
 from onnxlab_class.sandbox.watcher import Limits
 
-__all__ = ["ATTEMPTS", "Progress", "Step", "attempt", "cells_to_run", "grade", "record"]
-
 ATTEMPTS = 3
 """How often a submission is tried if the grader fails on it."""
 
