@@ -218,7 +218,10 @@ def _parse_array(data: bytes) -> Array:
             count=len(rest),
         )
         raise ValueError(msg)
-    return np.frombuffer(rest, dtype).reshape(shape, order="F" if columns_first else "C").copy()
+    array = np.frombuffer(rest, dtype).reshape(shape, order="F" if columns_first else "C")
+    return array.astype(
+        dtype.newbyteorder("=")
+    )  # a file may hold any byte order; torch takes the machine's own
 
 
 def _opsets(model: onnx.ModelProto) -> list[tuple[str, int]]:

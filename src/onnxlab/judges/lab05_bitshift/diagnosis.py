@@ -104,8 +104,7 @@ def _read_answer(work: Work, dtype: torch.dtype) -> Pair | None:
             width=width(dtype) - 1,
         )
         raise Wrong(msg, "Shifts by all bits or more, or by less than none, are not asked for here.")
-    # A file may hold any byte order; torch takes the machine's own only.
-    x_tensor, k_tensor = (torch.from_numpy(np.ascontiguousarray(array, name)) for array in (x, k))
+    x_tensor, k_tensor = (torch.from_numpy(array) for array in (x, k))
     return x_tensor, k_tensor
 
 

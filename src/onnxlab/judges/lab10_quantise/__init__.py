@@ -1,1 +1,1 @@
-"""Lab 10: eight bits and sixteen, and what is lost on the way without a word."""
+"""Lab 10: eight bits, calibrated with what the network really gets."""

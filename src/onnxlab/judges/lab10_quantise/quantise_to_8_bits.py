@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization import (  # type: ignore[import-untyped]  # ships no types
     CalibrationDataReader,

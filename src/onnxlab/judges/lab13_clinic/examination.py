@@ -21,6 +21,7 @@ from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab13_clinic.examination import EXPORTERS, Examination
 from onnxlab.message import Message
+from onnxlab.model.distance import Array
 from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
@@ -92,14 +93,14 @@ class Verdict:
         example = self.examination.example(random)
         inputs = []
         for name, given in zip(self.examination.axes, example, strict=True):
-            tensor = torch.from_numpy(work.array(name))
-            if (tensor.dtype, tensor.ndim) != (given.dtype, given.ndim):
-                got, wanted = map(_described, (tensor, given))
+            array = work.array(name)
+            if (array.dtype, array.ndim) != (given.numpy().dtype, given.ndim):
+                got, wanted = map(_described, (array, given.numpy()))
                 msg = Message(
                     "Input {name} is {got}; the file declares {wanted}.", name=name, got=got, wanted=wanted
                 )
                 raise Wrong(msg, "How was the module exported?")
-            inputs.append(tensor)
+            inputs.append(torch.from_numpy(array))
         ill = self.examination.ill()
         try:
             ill(*inputs)
@@ -124,8 +125,12 @@ class Verdict:
         self.examination.example(questions)  # it is drawn before
         for number, inputs in enumerate(self.examination.inputs(questions)):
             expected, got = self.examination.ill()(*inputs), work.array(f"torch_{number}")
-            compared = compare_outputs(expected, got, rtol=self.rtol, atol=self.atol)
-            if not compared:
+            if got.dtype == expected.numpy().dtype:
+                compared = compare_outputs(expected, got, rtol=self.rtol, atol=self.atol)
+                problem = compared.outputs[0].problem
+            else:  # perhaps one that torch does not have
+                problem = f"{got.dtype} instead of {expected.numpy().dtype}"
+            if problem:
                 given = dict(zip(self.examination.axes, inputs, strict=True))
                 shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in given.items())
                 with trying("the repaired module in PyTorch", **given):
@@ -135,7 +140,7 @@ class Verdict:
                         self.look_at,
                         ill=type(self.examination.ill()).__name__,
                         shapes=shapes,
-                        problem=compared.outputs[0].problem,
+                        problem=problem,
                     )
 
     def _judge_graph(self, work: Work, random: np.random.Generator) -> None:
@@ -154,9 +159,8 @@ class Verdict:
             yield require_exported(work, exporter.name.lower())
 
 
-def _described(tensor: torch.Tensor) -> str:
-    """Return a tensor's type and number of axes."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if tensor.ndim == 1:
-        return Message("{dtype} with one axis", dtype=dtype)
-    return Message("{dtype} with {count} axes", dtype=dtype, count=tensor.ndim)
+def _described(array: Array) -> str:
+    """Return an array's type and number of axes."""
+    if array.ndim == 1:
+        return Message("{dtype} with one axis", dtype=array.dtype.name)
+    return Message("{dtype} with {count} axes", dtype=array.dtype.name, count=array.ndim)

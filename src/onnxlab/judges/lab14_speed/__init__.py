@@ -1,1 +1,1 @@
-"""Lab 14: an honest comparison, the threads of a container, and fusions that are missed."""
+"""Lab 14: the threads of a container, and fusions that are missed."""

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import onnx
-import onnxruntime as ort
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import helper, numpy_helper
 from onnxruntime.quantization.matmul_nbits_quantizer import (  # type: ignore[import-untyped]  # ships no types
     MatMulNBitsQuantizer,

@@ -1,1 +1,1 @@
-"""Lab 16: three tools that make a smaller file, judged by the file."""
+"""Lab 16: two tools that make a smaller file, judged by the file."""

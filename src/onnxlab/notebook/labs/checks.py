@@ -84,7 +84,7 @@ def case(name: str = "") -> Mapping[str, object]:
         UnknownExercise: If there is no such exercise, or no check of it has failed on a case.
 
     >>> check("asinh-symbolic", lambda g, x: g.op("Atan", x))  # doctest: +ELLIPSIS
-    ✗ asinh-symbolic: incorrect, 0 of 2 points
+    ✗ asinh-symbolic: incorrect, 0 of 2 points; 1 of 3 parts hold
     ...
     >>> case("asinh-symbolic")["inputs"][0].dtype
     dtype('float32')
