@@ -35,7 +35,7 @@ LESSONS = {
     "inference": ("11_graph_surgery", "9. Does shape inference correct recorded shapes?"),
     "load": ("01_first_deployment", "3. The checker reads the file; it does not run it"),
     "mistakes": ("11_graph_surgery", "3. Which mistakes does a check find?"),
-    "loop": ("02_trace_and_script", "7. Where does a loop with a fixed count go?"),
+    "loop": ("02_trace_and_script", "7. What becomes of a loop with a fixed count?"),
     "passed": ("06_trace_breakers", "4. A model may lose its only input"),
     "quantised": ("15_quantise", "4. What does the runtime make of Q and DQ?"),
     "right sizes": ("04b_right_at_every_size", "1. Does a name make every size right?"),
