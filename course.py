@@ -15,8 +15,6 @@ import platform
 import subprocess
 import sys
 
-__all__ = ["main", "unsuitable"]
-
 OLDEST = (3, 11)
 NEWEST = (3, 13)
 

@@ -13,8 +13,6 @@ from pages import Site
 
 from onnxlab.diagnosis.messages import Answer, answers, sentences, shown, stages
 
-__all__ = ["ERRORS", "error_pages", "write_kinds"]
-
 ERRORS = "errors"
 """The first page's name, and the folder of the others."""
 

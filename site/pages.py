@@ -11,19 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-__all__ = [
-    "ATLAS",
-    "GUIDES",
-    "LANGUAGES",
-    "STRUCTURE",
-    "Page",
-    "Site",
-    "demos",
-    "hints",
-    "live_form",
-    "saved_outputs",
-]
-
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"

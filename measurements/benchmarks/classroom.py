@@ -5,7 +5,7 @@ Each draws a graph and works through two labs: some solve everything, some the f
 Between the labs all processes of the class are killed, and it is served again. In the end the labs are
 collected and graded: every mark has to be the one that the learner's notebook is worth.
 
-    PYTHONPATH=packages/onnxlab-class/tests python -m measurements.benchmarks.classroom [--learners 20] [--all 40] [--write]
+    python -m measurements.benchmarks.classroom [--learners 20] [--all 40] [--write]
 
 As root only (all learners are users of their own then, and only root may read what memory others share), on a
 machine that does nothing else.

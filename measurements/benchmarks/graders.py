@@ -18,9 +18,10 @@ from typing import TypeAlias
 
 import psutil
 
-__all__ = ["Memory", "Way", "bare", "hand_in", "nbclient", "nbgrader", "on_dask", "otter", "ours"]
+from class_support.machines import machines
 
 ROOT = Path(__file__).parents[2]
+
 Way: TypeAlias = Callable[[Path, str, list[Path]], float]
 
 _BARE = """
@@ -94,20 +95,11 @@ def ours(jobs: int) -> Way:
 
 def on_dask(folder: Path, lab: str, paths: list[Path]) -> float:
     """`onnxlab grade --dask` with a scheduler and two workers on this machine; their start is not counted."""
-    base = [sys.executable, "-m", "dask"]
-    loopback = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
-    file = folder / "scheduler.json"
-    with contextlib.ExitStack() as running:
-        running.enter_context(
-            _started([*base, "scheduler", "--port", "0", "--scheduler-file", str(file), *loopback])
-        )
-        while not (file.exists() and file.read_text()):
-            time.sleep(0.1)
-        address = json.loads(file.read_text())["address"]
-        workers = [*base, "worker", address, "--nworkers", "2", "--nthreads", "1", *loopback]
-        running.enter_context(_started(workers))
+    with machines(folder / "cluster") as cluster:
+        for _ in range(2):
+            cluster.worker()
         time.sleep(5)
-        return _grade(folder, paths, ["--dask", address])
+        return _grade(folder, paths, ["--dask", cluster.address])
 
 
 def nbgrader(folder: Path, lab: str, paths: list[Path]) -> float:
@@ -221,21 +213,6 @@ def _run(command: list[str], folder: Path) -> str:
         msg = f"{' '.join(command[:5])} failed:\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
         raise SystemExit(msg)
     return done.stdout
-
-
-@contextmanager
-def _started(command: list[str]) -> Iterator[None]:
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=_variables(), stdout=quiet, stderr=quiet)
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _variables() -> dict[str, str]:

@@ -1,9 +1,10 @@
 """The language in which the course speaks to a learner.
 
-Everything below the notebook speaks English. Where a text is shown, the finished English is looked up here:
-as it stands, or as one made from a pattern such as "{name} is missing.", whose gaps are looked up in turn.
-What is not found is shown in English. A word that stands alone, as "neither", can have another translation
-for the texts that it stands among: the options of a question, the headings of a table.
+Everything below the notebook speaks English. Where a text is shown, it is looked up here: a message by its
+template, whose gaps are looked up in turn, any other text as it stands. Only what the code of a chapter,
+argparse or course.py puts together is found by a pattern. What is not found is shown in English. A word that
+stands alone, as "neither", can have another translation for the texts that it stands among: the options of a
+question, the headings of a table.
 """
 
 import copy
@@ -30,18 +31,15 @@ AROUND = " \n\u2713\u2717~"
 
 _PATTERN = re.compile(GAP.pattern + r"|\{\{\w+\}\}")
 
-_SENTENCE_END = re.compile(r"(?<=[.?!]) +")
 _FOLDER = Path(__file__).parent / "assets" / "languages"
-_NAME_GAP = re.compile(r"(?:^|[_.])(?:names?|near|listing|before|after)(?:[_.!:]|\d*$)")
-_ALTERNATIVES = re.compile(r"'[^']*'(?: or '[^']*')+")
+_NAME_GAP = re.compile(r"(?:^|[_.])(?:names?|near|listing|before|after|code)(?:[_.!:]|\d*$)")
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", " ": ""}
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
-_AFTER_MARK = re.compile(r"(?<=[\u3000-\u303f\uff00-\uff65]) ")
+_AFTER_MARK = re.compile(r"(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
-_DEEPEST = 3
 
 
 def speak(language: str) -> None:
@@ -92,7 +90,7 @@ def placed(places: Mapping[str, str]) -> Iterator[None]:
     """
     words = {word: found for word in places if (found := _speech.contexts.get(places[word], {}).get(word))}
     own = copy.copy(_speech)
-    own.texts, own._shown = {**own.texts, **words}, {}
+    own.texts = {**own.texts, **words}
     with speaking(own):
         yield
 
@@ -166,12 +164,12 @@ def requested_language() -> str:
 
 
 class Speech:
-    """Translations of texts and patterns.
+    """Translations of texts.
 
     Args:
-        texts: English texts, as they stand.
-        patterns: English patterns with gaps.
-        scripts: Texts and patterns of the widgets' scripts.
+        texts: English texts and templates.
+        patterns: Templates whose texts reach a person finished.
+        scripts: Texts and templates of the widgets' scripts.
         contexts: Translations of words that stand alone, by their `context`. That of a gap is "{before}".
         language: What they are translations to.
     """
@@ -185,84 +183,70 @@ class Speech:
         language: str = "en",
     ) -> None:
         self.language = language
-        self.texts, self.patterns, self.scripts = texts, patterns, dict(scripts or {})
+        self.texts, self.patterns, self.scripts = {**texts, **patterns}, patterns, dict(scripts or {})
         self.contexts = contexts or {}
         # Patterns with more words of their own come first: "error: no rule" before "error: {reason}".
         ranked = sorted(patterns, key=lambda text: (letters(text), len(GAP.sub("", text))), reverse=True)
         self._patterns = [
             (_longest(text), regular(text), GAP.findall(text), patterns[text]) for text in ranked
         ]
-        self._shown: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
         """Return the translation of a text; the text where there is none."""
-        if isinstance(text, Message):
+        if isinstance(text, Message) and text.values:
             return self._say(text)
-        if text not in self._shown:
-            self._shown[text] = self._find(text, _DEEPEST)
-        return self._shown[text]
+        if text.strip(AROUND) in self.texts or "\n" not in text:
+            return self._shown(text)
+        return "\n".join(map(self._shown, text.split("\n")))
 
     def _say(self, message: Message) -> str:
         """Return the translation of a message; what fills a gap of it is translated first."""
-        if not message.values:
-            return self(str.__str__(message))
         bare = message.template.strip(AROUND)
-        translation = self.texts.get(bare) or self.patterns.get(bare) or ""
+        translation = self.texts.get(bare, "")
         if not translation and letters(bare):
             return str.__str__(message)
-        filled = {gap: self._in_gap(gap, value, 2) for gap, value in message.values.items()}
+        before, _, after = message.template.partition(bare)
+        filled = {gap: self._in_gap(gap, value) for gap, value in message.values.items()}
         if not translation:  # marks between texts, which stay unless these are Chinese
             translation = bare
             if any(map(_CHINESE.search, filled.values())):
                 for mark, full_width in list(_FULL_WIDTH.items())[:-1]:
                     translation = translation.replace(mark, full_width)
-                return _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled)))
-        before, _, after = message.template.partition(bare)
+                return before + _AFTER_MARK.sub("", _SPACED.sub("", fill(translation, filled))) + after
         return before + _SPACED.sub("", fill(translation, filled)) + after
 
-    def _find(self, text: str, depth: int) -> str:
+    def _shown(self, text: str) -> str:
+        """Return the translation of a finished text."""
         bare = text.strip(AROUND)
-        before, _, after = text.partition(bare) if bare else (text, "", "")
-        if exact := self.texts.get(bare) or self.patterns.get(bare):
-            return before + exact + after
-        if "\n" in text:
-            return "\n".join(self._find(line, depth) for line in text.split("\n"))
-        for piece, pattern, gaps, translation in self._patterns if depth else ():
-            if piece in bare and (match := pattern.fullmatch(bare)):
-                filled = {
-                    gap: self._in_gap(gap, value, depth - 1)
-                    for gap, value in zip(gaps, match.groups(), strict=True)
-                }
-                return before + _SPACED.sub("", fill(translation, filled)) + after
-        if _ALTERNATIVES.fullmatch(bare):
-            return text.replace(" or ", f" {self.texts.get('or', 'or')} ")
-        head, colon, rest = text.partition(": ")
-        if colon and " " not in head and (shown_rest := self._find(rest, depth)) != rest:
-            return joined(colon, [self._find(head, depth), shown_rest])  # "uint8: a sentence; and more of it"
-        if "; " in bare:
-            return joined("; ", (self._find(part, depth) for part in text.split("; ")))
-        for end in _SENTENCE_END.finditer(text):
-            first, others = text[: end.start()], text[end.end() :]
-            shown = self._find(first, 0), self._find(others, depth)
-            if shown[0] != first and shown[1] != others:
-                return "".join(shown)
-        if colon:
-            halves = [self._find(head, depth), self._find(rest, depth)]
-            return joined(colon, halves) if halves != [head, rest] else text
-        items = bare.split(", ")
-        shown_items = [self._find(item, depth) for item in items] if len(items) > 1 else items
-        is_known = all(shown != item for shown, item in zip(shown_items, items, strict=True))
-        return before + joined(", ", shown_items) + after if is_known else text
+        shown = self.texts.get(bare)
+        if not shown:
+            for piece, pattern, gaps, translation in self._patterns:
+                if piece in bare and (match := pattern.fullmatch(bare)):
+                    values = zip(gaps, match.groups(), strict=True)
+                    filled = {gap: self._in_gap(gap, value) for gap, value in values}
+                    shown = _SPACED.sub("", fill(translation, filled))
+                    break
+        return text.replace(bare, shown or self._joined(bare)) if bare else text
 
-    def _in_gap(self, gap: str, value: str, depth: int) -> str:
+    def _joined(self, text: str) -> str:
+        """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
+        for mark, enough in (("; ", any), (": ", any), (", ", all)):
+            if mark in text:
+                parts = text.split(mark, 1 if mark == ": " else -1)
+                shown = list(map(self._shown, parts))
+                if enough(map(str.__ne__, shown, parts)):
+                    return joined(mark, shown)
+        return text
+
+    def _in_gap(self, gap: str, value: str) -> str:
         """Return what fills a gap; a name from a model stays, though it may look like a word."""
         if alone := self.contexts.get(f"{{{gap}}}", {}).get(value):
             return alone
         if isinstance(value, Message):
-            return self._say(value)
+            return self(value)
         is_name = _NAME_GAP.search(gap) and value not in _LOOKED_UP
         is_names = gap == "pairs" or (is_name and not any(" " in part for part in value.split(", ")))
-        return value if is_names else self._find(value, depth)
+        return value if is_names else self(value)
 
 
 def is_pattern(text: str) -> bool:
@@ -286,8 +270,6 @@ def letters(pattern: str) -> int:
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 
-    The gap {whole} holds a whole number and nothing else: "{whole} files" is not "model, files".
-
     >>> regular("{n} node{s}").fullmatch("1 node").groups()
     ('1', '')
     """
@@ -299,14 +281,13 @@ def regular(pattern: str) -> re.Pattern[str]:
     start = "" if certain else r"(?=.*[^a-z\s])"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
-    parts[1::2] = [r"([\d,]+)" if name == "whole" else gap for name in parts[1::2]]
+    parts[1::2] = [gap] * (len(parts) // 2)
     return re.compile(start + "".join(parts), re.DOTALL)
 
 
 def _longest(pattern: str) -> str:
     """The longest piece between the gaps of a pattern: searching for it is quicker than matching."""
-    pieces = GAP.split(pattern)[::2]
-    return max(pieces, key=len).replace("{{", "{").replace("}}", "}")
+    return max(GAP.split(pattern)[::2], key=len).replace("{{", "{").replace("}}", "}")
 
 
 @cache

@@ -89,7 +89,7 @@ def advice(packages: Iterable[Installed]) -> str:
         return "The installed packages are those the course was tested with."
     pins = " ".join(f"{p.name}=={p.tested}" for p in different)
     then = Message("Outputs may differ. For the tested versions, run: pip install {pins}", pins=pins)
-    return "\n".join([*map(_difference, different), then])
+    return Message.compose("\n", [*map(_difference, different), then])
 
 
 def _difference(package: Installed) -> str:

@@ -7,7 +7,7 @@ a catalogue translates; `onnxlab.language.tr` fills the translation with the sam
 import re
 from collections.abc import Iterable, Mapping
 from string import Formatter
-from typing import Any
+from typing import Any, SupportsIndex
 
 GAP = re.compile(r"(?<!\{)\{([A-Za-z_]\w*(?:\.\w+)*(?:!r)?(?::[^{}\s]*)?)\}(?!\})")
 """A gap in a template, as in `str.format`: "{name}", "{model.opset}", "{path!r}", "{size:,}"."""
@@ -65,6 +65,11 @@ class Message(str):
 
     def __repr__(self) -> str:
         return super().__repr__()
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        """Return a piece as text; the message itself where it is short enough for all of it."""
+        piece = super().__getitem__(key)
+        return self if piece == self else piece
 
     def __add__(self, other: str) -> "Message":
         return Message.compose("", [self, other])

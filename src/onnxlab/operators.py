@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["Link", "known_operators", "links", "recording"]
-
 
 @dataclass(frozen=True)
 class Link:

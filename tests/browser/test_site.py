@@ -547,8 +547,6 @@ def test_the_first_page_and_labs_lead_to_the_course(server: Server):
         assert re.findall("<title>(.*)</title>", home) == ["ONNX Lab"]
         assert 'href="https://github.com/owner/onnx-lab"' in home
         assert f"/colab/{language}/notebooks/00_start_here.ipynb" in home
-        counts = [len(list((ROOT / folder).glob("*.ipynb"))) for folder in ("notebooks", "labs")]
-        assert re.search(r"<li>(?:<p>)?(\d+) \D+(\d+) ", home).groups() == (*map(str, counts),)
         assert colours in home
         assert "System Settings" not in home
         chapters, labs = (len(list((ROOT / folder).glob("*.ipynb"))) for folder in ("notebooks", "labs"))

@@ -11,11 +11,16 @@ import pytest
 import torch
 from onnxscript import opset20
 
+from onnxlab.exporters.export import Exporter
 from onnxlab.kit.checking import check
 from onnxlab.kit.declared import RequestedExport, numbers, right_model, valid
 from onnxlab.kit.exercise import Exercise, Judges
-from onnxlab.kit.exporting import learners_code, own_line, raised_by_stub
+from onnxlab.kit.exporting import exported_or_stopped, learners_code, own_line, raised_by_stub
+from onnxlab.kit.judging import require_exported
+from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.samples import normal
+from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,7 +139,7 @@ def test_a_declared_translation_takes_part_in_an_export(function):
     record = Exercise(
         id="asinh-plus",
         title="Translate asinh",
-        points=1,
+        minutes=5,
         answers=("asinh_plus",),
         parts=("a valid model", "right"),
         hints=("Which operator?", "Asinh", "`return op.Asinh(x)`"),
@@ -144,3 +149,16 @@ def test_a_declared_translation_takes_part_in_an_export(function):
     )
     assert check(record, {"asinh_plus": lambda x: opset20.Asinh(x)}).passed
     assert check(record, {"asinh_plus": lambda x: opset20.Sinh(x)}).first_failure.title == "right"
+
+
+def test_a_failed_exports_reason_reaches_the_judge_as_a_message(tmp_path):
+    class Spectrum(torch.nn.Module):
+        def forward(self, x):
+            return torch.fft.fft(x).real
+
+    work = Work(tmp_path, [0])
+    exported_or_stopped(work, "spectrum", Spectrum(), torch.ones(4), Exporter.TORCHSCRIPT)
+    with pytest.raises(Wrong) as refused:
+        require_exported(work, "spectrum")
+    assert isinstance(refused.value.message, Message)
+    assert "{exporter}" in refused.value.message.template

@@ -23,11 +23,11 @@ def test_the_smallest_exercise_passes_all_that_must_run(tmp_path):
         shutil.copy(ROOT / file, tmp_path)
     (tmp_path / "notebooks").mkdir()
 
-    written = run(tmp_path, "-m", "tools.author", "exercise", "lab04", "double-it")
+    written = run(tmp_path, "-m", "tools.author", "exercise", "lab07", "double-it")
     assert written.count("written: ") == 5
     for title, command in steps_of_double_it():
         assert run(tmp_path, *command) is not None, title
-    handed_out = (tmp_path / "labs" / "lab04_asinh.ipynb").read_text()
+    handed_out = (tmp_path / "labs" / "lab07_pooling_indices.ipynb").read_text()
     assert "double_it" in handed_out
     assert "return 2 * x" not in handed_out
     script = "from onnxlab import progress; from onnxlab.kit.exercise import labs; progress()"
@@ -37,8 +37,8 @@ def test_the_smallest_exercise_passes_all_that_must_run(tmp_path):
 def steps_of_double_it() -> list[tuple[str, list[str]]]:
     """The steps up to the notebooks: translations and the static checks are those of the whole repository."""
     return [
-        (title, [word.replace("missing-rules", "double-it") for word in command])
-        for title, command in steps(ROOT, "missing-rules")[:5]
+        (title, [word.replace("to-global-indices", "double-it") for word in command])
+        for title, command in steps(ROOT, "to-global-indices")[:5]
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_name_that_cannot_be_an_exercise_is_refused_and_nothing_written(tmp_pa
     for lab, name, says in (
         ("lab99", "double-it", "There is no lab"),
         ("lab04", "Double It", "no name for an exercise"),
-        ("lab04", "missing-rules", "exists"),
+        ("lab04", "asinh-symbolic", "exists"),
     ):
         with pytest.raises(ExerciseRefused, match=says):
             write_exercise(tmp_path, lab, name)

@@ -18,8 +18,6 @@ from onnxlab.kit.exercise import LABS, exercise
 from onnxlab.kit.exercise import lab as exercise_lab
 from onnxlab.kit.status import Status
 
-__all__ = ["Contract", "WrongAnswer", "contracts", "solution", "solutions", "solved"]
-
 ROOT = Path(__file__).parents[2]
 
 

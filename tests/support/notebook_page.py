@@ -182,7 +182,9 @@ class Notebook:
     def run_all(self) -> None:
         """Do what Run > Run All Cells does, and wait for the end: a kernel is idle between two cells, too."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=3 * PATIENCE)
+        self.page.wait_for_function(
+            f"() => {KERNEL}?.status === 'idle' && !({RUNNING})", timeout=3 * PATIENCE
+        )
 
     def contents(self) -> list[dict[str, Any]]:
         """Return the cells with their outputs, as they would be saved now."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import requested_language, speak, tr
+from onnxlab.language import joined, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
 
 
@@ -106,7 +106,7 @@ def _doctor(options: argparse.Namespace) -> int:
     for symptom in found.symptoms:
         print()
         write_coloured(symptom.severity, tr(symptom.severity))
-        print(tr(": ") + plain(tr(symptom.what)))
+        print(joined(": ", ["", plain(tr(symptom.what))]))
         print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
         _write_place(*symptom.place)
     print("\n" + tr(found.verdict("--against net.py:factory")))

@@ -147,7 +147,11 @@ def _failed_cell(cell: Any) -> _FailedCell | None:  # noqa: ANN401 - nbformat sh
     trace = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
     numbers = [int(text) for text in re.findall(rf"Cell In\s?\[{cell.execution_count}\], line (\d+)", trace)]
     lines = cell.source.splitlines()
-    where = [f"line {number}: {lines[number - 1].strip()}" for number in numbers if number <= len(lines)]
+    where: list[str] = [
+        Message("line {number}: {code}", number=number, code=lines[number - 1].strip())
+        for number in numbers
+        if number <= len(lines)
+    ]
     return _FailedCell(cell.source, f"{error.ename}: {error.evalue.split(' (')[0]}", (where or [""])[-1])
 
 

@@ -368,10 +368,12 @@ def _answered(kind: Answer, certainty: str, fields: Mapping[str, str]) -> Answer
 
 def _filled(text: str, fields: Mapping[str, str]) -> str:
     """Fill the gaps of sentences; of one with other forms take the first that can be filled, else none."""
+    if not _GAP.search(text):
+        return text
     types = _table()["types"]
     values = {**fields, **{f"{name}_numpy": types.get(value, value) for name, value in fields.items()}}
     filled = (
         next((form for form in forms if set(_GAP.findall(form)) <= set(values)), "")
         for forms in sentences(text)
     )
-    return " ".join(_GAP.sub(lambda gap: values[gap[1]], form) for form in filled if form)
+    return Message.compose(" ", [Message(form, **values) for form in filled if form])

@@ -36,6 +36,7 @@ Judge: TypeAlias = "Callable[[Work, np.random.Generator], None]"
 inputs come from a seed that the process with the learner's code never sees."""
 
 _FOLDER = Path(__file__).parents[1] / "labs"
+_EXPORTERS = ("TorchScript", "torch.export")
 _OLDEST = re.compile(r"([\w-]+)\s*(?:\S*,)?>=([\d.]+)")
 
 LABS = tuple(sorted(path.stem for path in _FOLDER.glob("lab*.toml")))
@@ -76,7 +77,7 @@ class Exercise:
     Attributes:
         id: Its name in kebab-case, for `check` and `hint`; in snake_case, that of its modules.
         title: What is to be done, in one line.
-        points: What it is worth.
+        minutes: How long it takes somebody who has read the chapter.
         answers: The names of the functions and classes that the learner writes.
         parts: What has to hold, each as a claim about the learner's work ("the factor is an input"), in the
             order in which they are reported.
@@ -91,7 +92,7 @@ class Exercise:
 
     id: str
     title: str
-    points: int
+    minutes: int
     answers: tuple[str, ...]
     parts: tuple[str, ...]
     hints: tuple[str, str, str]
@@ -100,6 +101,11 @@ class Exercise:
     time_limit: float = 20.0
     produce: "Produce | None" = field(default=None, compare=False, repr=False)
     judges: "Judges | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def points(self) -> int:
+        """What it is worth: a point for five minutes."""
+        return max(1, self.minutes // 5)
 
     @property
     def module(self) -> str:
@@ -127,6 +133,11 @@ class Lab:
     title: str
     after: str
     exercises: tuple[Exercise, ...]
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes."""
+        return sum(exercise.minutes for exercise in self.exercises)
 
     @property
     def points(self) -> int:
@@ -166,7 +177,15 @@ def lab(name: str) -> Lab:
 def _read(name: str) -> Lab:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
     rows = [{key: _frozen(value) for key, value in row.items()} for row in table["exercise"]]
+    for row in rows:
+        row["parts"] = tuple(map(_part, row["parts"]))
     return Lab(name, table["title"], table["after"], tuple(Exercise(**row, lab=name) for row in rows))
+
+
+def _part(title: str) -> str:
+    """Return a part's title; that of one exporter is two texts."""
+    exporter, colon, rest = title.partition(": ")
+    return Message.compose(colon, [exporter, rest]) if exporter in _EXPORTERS else title
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
@@ -201,5 +220,5 @@ def exercise(name: str) -> tuple[Lab, Exercise]:
     near = related[:3] or get_close_matches(wanted, pairs, 3, 0.6)
     msg = Message("There is no exercise {name!r}.", name=name)
     raise UnknownExercise(
-        msg, "", Message("Did you mean {near}?", near=" or ".join(map(repr, near))) if near else ""
+        msg, "", Message("Did you mean {near}?", near=", ".join(map(repr, near))) if near else ""
     )

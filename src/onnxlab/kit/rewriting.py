@@ -55,7 +55,7 @@ class Question:
 
     def as_case(self) -> AbstractContextManager[None]:
         """Attach this case, and where to look, to whatever is raised in the block."""
-        return trying(f"the case {self.where!r}", self.look_at, **self.arguments)
+        return trying(Message("the case '{where}'", where=self.where), self.look_at, **self.arguments)
 
 
 QuestionType = TypeVar("QuestionType", bound=Question)

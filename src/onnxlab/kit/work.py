@@ -102,7 +102,7 @@ class Work:
             msg = Message(
                 "The model {name}.onnx cannot be read: {error}",
                 name=name,
-                error=" ".join(str(error).split())[:200],
+                error=Message.compose(" ", filter(None, (error.what, error.why, error.then)))[:200],
             )
             raise Wrong(msg) from None
         for what, version in (("IR version", model.ir_version), *_opsets(model)):

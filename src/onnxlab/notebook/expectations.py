@@ -79,10 +79,10 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
         errors = chain(caught)
         if not any(isinstance(e, error) for e in errors):
             raise ClaimBroken(
-                "{name} was expected, but {name2} was raised.",
+                "{name} was expected, but {raised_name} was raised.",
                 *plain_lines(caught, 1),
                 name=error.__name__,
-                name2=type(caught).__name__,
+                raised_name=type(caught).__name__,
             ) from caught
         # An outer error often quotes its cause's text; the cause says it in the fewest words.
         matching_error = next((e for e in reversed(errors) if text in str(e)), None)

@@ -105,7 +105,7 @@ def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
     if made.failure is not None:
         causes = made.failure.causes
         message = causes[-1] if causes else f"{made.failure.error}: {made.failure.message}"
-        return Outcome(False, f"{made.failure.stage}: {message.splitlines()[0]}")
+        return Outcome(False, Message.compose(": ", [made.failure.stage, message.splitlines()[0]]))
     try:
         open_session(made.proto)
     except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError

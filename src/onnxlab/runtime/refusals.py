@@ -25,8 +25,9 @@ class AxisMismatch:
     expected: int | str
 
     def __str__(self) -> str:
-        where = "" if self.axis is None else Message("axis {axis}: ", axis=self.axis)
-        return f"{where}got {self.got}, expected {self.expected}"
+        if self.axis is None:
+            return Message("got {size.got}, expected {size.expected}", size=self)
+        return Message("axis {size.axis}: got {size.got}, expected {size.expected}", size=self)
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def named_reason(error: BaseException, longest: int = _LONGEST) -> str:
         ('ValueError: one', 'ValueError')
     """
     name, reason = type(error).__name__, short_reason(error, longest)
-    return name if reason == name else f"{name}: {reason}"
+    return name if reason == name else Message.compose(": ", [name, reason])
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -161,10 +162,10 @@ def _without_place(text: str) -> str:
         text = _CONDITION.sub("", _without_function(text[place.end() :]))
     if newer := _NEWER_OPSET.search(text):
         text = Message(
-            "Opset {newer} is not released; this runtime knows {newer2} up to opset {newer3}.",
-            newer=newer[1],
-            newer2=newer[2],
-            newer3=newer[3],
+            "Opset {opset} is not released; this runtime knows {domain} up to opset {newest}.",
+            opset=newer[1],
+            domain=newer[2],
+            newest=newer[3],
         )
     return where + text
 
@@ -198,8 +199,8 @@ def parse_refusal(error: BaseException | str) -> Refusal:
     """
     text = str(error).strip()
     kind, name, mismatches = next(_readings(text), (short_reason(text), None, ()))
-    listing = "; ".join(str(mismatch) for mismatch in mismatches)
-    return Refusal(name, ": ".join(part for part in (kind, listing) if part), mismatches, text)
+    listing = Message.compose("; ", map(str, mismatches))
+    return Refusal(name, Message.compose(": ", filter(None, (kind, listing))), mismatches, text)
 
 
 def _readings(text: str) -> Iterator[tuple[str, str | None, tuple[AxisMismatch, ...]]]:
@@ -244,7 +245,7 @@ class Cell:
 
     def __str__(self) -> str:
         if self.refusal:
-            return f"error: {self.refusal.reason}"
+            return Message("error: {refusal.reason}", refusal=self.refusal)
         return "ok " + " ".join(str(shape) for shape in self.output_shapes)
 
 

@@ -120,13 +120,14 @@ class Edition:
         recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
         models = json.loads(recorded.read_text("utf-8"))["models"].values()
         facts = [model["shows"] for model in models]
-        sources["shown"] = [
+        self._shown = [
             Source(text, "shown", f"{path.stem}#{cell}", where)
             for path, page in self._pages.items()
             if path.parts[0] == "notebooks"
             for cell, text, where in shown_texts(page, facts)
         ]
-        shown = {source.text for source in sources["shown"]}  # one text, one translation
+        sources["shown"] = self._shown
+        shown = {source.text for source in self._shown}  # one text, one translation
         sources["messages"] = [
             source for source in self._messages if source.context or source.text not in shown
         ]
@@ -142,6 +143,8 @@ class Edition:
 
     def _notebooks(self) -> Iterator[tuple[Path, Notebook]]:
         package = self._words()
+        every = package["texts"] | package["patterns"]
+        templates = {text: every[text] for text in every if is_pattern(text)}  # saved outputs are finished
 
         def exists(path: str) -> bool:
             target = PurePosixPath(path)
@@ -150,8 +153,7 @@ class Edition:
         for path, page in self._pages.items():
             words = _translations(self.catalogues[path.stem])
             # Outputs repeat texts of the cell's code, and get their translations.
-            texts = {**package["texts"], **words}
-            with speaking(Speech(texts, package["patterns"], contexts=package["contexts"])):
+            with speaking(Speech(every | words, templates, contexts=package["contexts"])):
                 notebook = generated(page, path, words, self._language, exists)
             yield self._root / path.parent / self._language / path.name, nbformat.from_dict(notebook)
 
@@ -177,11 +179,13 @@ class Edition:
     def _words(self) -> dict[str, dict[str, Any]]:
         """Return the texts that `onnxlab.language` reads."""
         translations = _translations(self.catalogues["messages"]) | _translations(self.catalogues["shown"])
-        gaps = {text for text in translations if is_pattern(text)}
+        recorded = ("elsewhere", "measurements/atlas/")  # the atlas holds its texts finished, too
+        others = [source for source in self._messages if source.place.startswith(recorded)]
+        finished = {source.text for source in [*others, *self._shown] if source.has_gaps}
         scripts = {source.text for source in self._messages if source.place.endswith(".js")}
         return {
-            "texts": {text: translations[text] for text in translations if text not in gaps},
-            "patterns": {text: translations[text] for text in translations if text in gaps},
+            "texts": {text: translations[text] for text in translations if text not in finished},
+            "patterns": {text: translations[text] for text in translations if text in finished},
             "scripts": {text: translations[text] for text in translations if text in scripts},
             "contexts": self._contexts(),
         }

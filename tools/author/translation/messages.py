@@ -59,16 +59,9 @@ PAGES = tuple(
 """The folders with the pages of a class, in HTML and JavaScript."""
 
 _ELSEWHERE = (
-    # said by the recorded atlas, by ONNX Runtime, and by a grader to a learner
+    # said by the recorded atlas, and by a grader to a learner
     "all of them: {names}",
-    "weight {name}",
     "none for {names}",
-    "axis {axis}: got {got}, expected {expected}",
-    "got {got}, expected {expected}",
-    "line {number}: {name}",
-    "The file, {reading}",
-    "A detector with one class. {scene}",
-    "A detector with {count} classes. {scene}",
     "What was made crashes ONNX Runtime or onnx ({why}).",
     "The judge could not make sense of what was handed in ({why}).",
     "risk",

@@ -18,8 +18,6 @@ from onnxlab.kit.producing import produce_in_child
 from onnxlab.kit.work import Work
 from tests.support.labs import contracts
 
-__all__ = ["CRASH", "ENDLESS", "FORGERS", "Forger", "files_of", "hand_in_forgers", "hand_in_records"]
-
 # A chain of 9,990 functions: ONNX Runtime follows it until its stack is full.
 CRASH = """
 import onnx

@@ -75,7 +75,7 @@ def judge_lengths(exporter: Exporter, work: Work, random: np.random.Generator) -
 
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
-    with trying(f"the {exporter} export", model=tangled(work.questions())):
+    with trying(Message("the {exporter} export", exporter=exporter), model=tangled(work.questions())):
         yield judging.require_exported(work, exporter.name.lower())
 
 

@@ -12,6 +12,7 @@ from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.scales_input import draw_questions
+from onnxlab.message import Message
 
 
 def judge_number(work: Work, random: np.random.Generator) -> None:
@@ -36,7 +37,7 @@ def judge_values(work: Work, random: np.random.Generator) -> None:
 
 def _refute(question: Question, msg: str, look_at: str, expected: object, got: object) -> NoReturn:
     call = f"Resize({', '.join(name or '-' for name in _resize(question.model).input)})"
-    difference = Difference(f"{question.where}: {call}", str(expected)[:80], str(got)[:80])
+    difference = Difference(Message.compose(": ", [question.where, call]), str(expected)[:80], str(got)[:80])
     with question.as_case():
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(question.model, None, "Resize"))
 

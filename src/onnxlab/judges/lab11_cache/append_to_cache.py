@@ -77,7 +77,7 @@ def _require_readings(model: onnx.ModelProto, question: CacheQuestion, texts: li
             ),
         )
     for reading in texts:
-        name = f"{question.where!r}: {reading.where}"
+        name = Message("'{where}': {text}", where=question.where, text=reading.where)
         with trying(name, model=question.model, ids=reading.ids):
             expected, ids = _expected_outputs(question, reading), question.name
             require_read(

@@ -97,7 +97,7 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
     with _model(work, exporter) as model:
         session = open_session(model)
         for reading in readings(random):
-            name = f"the {exporter} export: {reading.where}"
+            name = Message("the {exporter} export: {text}", exporter=exporter, text=reading.where)
             with trying(name, decoder=decoder, model=model, ids=reading.ids):
                 expected = _expected_outputs(decoder, reading)
                 require_read(model, reading, expected, _CACHES, advice, where=where, session=session)
@@ -106,10 +106,13 @@ def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -
 @contextmanager
 def _model(work: Work, exporter: Exporter) -> Iterator[onnx.ModelProto]:
     """Yield an export that is valid and has the right names; attach the case to what is raised."""
-    with trying(f"the {exporter} export", decoder=draw_decoders(work.questions())[1]):
+    with trying(
+        Message("the {exporter} export", exporter=exporter), decoder=draw_decoders(work.questions())[1]
+    ):
         model = require_exported(work, exporter.name.lower())
         look_at = "An argument that is never read is left out of the graph."
-        require_interface(model, INPUTS, OUTPUTS, f"The {exporter} export", look_at, ordered=False)
+        where = Message("The {exporter} export", exporter=exporter)
+        require_interface(model, INPUTS, OUTPUTS, where, look_at, ordered=False)
         require_valid(model)
         yield model
 

@@ -79,7 +79,7 @@ def require_read(
     Raises:
         Wrong: For the first piece whose outputs are wrong.
     """
-    where = f"{where}, {reading.where}"
+    where = Message.compose(", ", [where, reading.where])
     session, outputs = session or open_session(model), list(expected)
     cache = {name: expected[output][:, :, :0] for name, output in caches.items()}
     for begin, end in reading.pieces():
@@ -126,7 +126,9 @@ def require_piece(
                 look_at = UNLIKE["type"][1]
             elif actual.ndim == expected_piece.ndim:  # with other axes, it is another output
                 look_at = advice.get("shape", look_at)
-            raise Wrong(msg, look_at, difference=Difference(f"{case}; {name}", *descriptions))
+            raise Wrong(
+                msg, look_at, difference=Difference(Message.compose("; ", [case, name]), *descriptions)
+            )
         place = first_mismatch(expected_piece, actual)
         if place is not None:
             numbers = f"{expected_piece[place]:.5g}", f"{actual[place]:.5g}"

@@ -53,7 +53,8 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     questions = work.questions()
     ks = draw_ks(questions)
     for number, (k, boxes, scores) in enumerate(draw_questions(questions, ks)):
-        with trying(f"k = {k} and {len(scores)} candidates", k=k, boxes=boxes, scores=scores):
+        case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
+        with trying(case, k=k, boxes=boxes, scores=scores):
             outputs = [work.array(f"torch_{number}_{name}") for name in OUTPUTS]
             look_at = "Which candidates have the highest scores, and which box belongs to each?"
             _require_best(k, boxes.numpy(), scores.numpy(), outputs, Message("In PyTorch, "), look_at)
@@ -65,11 +66,11 @@ def _require_best(
     """Require the best candidates, best first; among equal scores in any order."""
     expected_scores = -np.sort(-scores)[:k]
     shapes = (len(expected_scores), 4), (len(expected_scores),)
-    case = f"k = {k} and {len(scores)} candidates"
+    case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
     for name, got, shape in zip(OUTPUTS, outputs, shapes, strict=True):
         if got.shape != shape or got.dtype != np.float32:
             difference = Difference(
-                f"{case}; {name}",
+                Message.compose("; ", [case, name]),
                 Message("float32{shape}", shape=list(shape)),
                 f"{got.dtype}{list(got.shape)}",
             )
@@ -165,7 +166,8 @@ def _require_cases(
             for count, kind in cases(k):
                 boxes, scores = candidates(random, count, kind)
                 feeds = {"boxes": boxes, "scores": scores}
-                with trying(f"k = {k} and {count} candidates", model=model, inputs=(boxes, scores)):
+                name = Message("k = {k} and {count} candidates", k=k, count=count)
+                with trying(name, model=model, inputs=(boxes, scores)):
                     try:
                         outputs = list(map(np.asarray, session.run(None, feeds)))
                     except Exception as error:  # the runtime raises many kinds
@@ -200,7 +202,8 @@ def _models(
 @contextmanager
 def _case(exporter: Exporter, k: int) -> Iterator[None]:
     """Attach k to what is raised, and show a right model for it beside the learner's."""
-    with trying(f"the {exporter} export with k = {k}", k=k), expecting(lambda: expected_model(_EXPECTED % k)):
+    case = Message("the {exporter} export with k = {k}", exporter=exporter, k=k)
+    with trying(case, k=k), expecting(lambda: expected_model(_EXPECTED % k)):
         yield
 
 

@@ -34,7 +34,8 @@ class Verdict:
 
     Attributes:
         requested: The modules.
-        look_at: Where to look, by the output that is wrong; "" for all others.
+        look_at: Where to look, by the output that is wrong; "unpadded" for sequences without padding, "" for
+            all others.
         file_of: Makes the module of which a right file is exported, from the one that is right in PyTorch.
         tolerance: How far apart values may be, as a share of the largest one that is expected.
     """
@@ -58,7 +59,7 @@ class Verdict:
             with trying(module.where, **module.arguments, **given):
                 for name, right in zip(self.requested.outputs, _outputs(module, inputs), strict=True):
                     expected, got = right.numpy(), work.array(f"torch_{number}_{i}_{name}")
-                    look_at = self.look_at.get(name, self.look_at[""])
+                    look_at = self.look_at.get("unpadded" if _unpadded(given) else name, self.look_at[""])
                     if got.shape != expected.shape or got.dtype != expected.dtype:
                         texts = (f"{array.dtype}{list(array.shape)}" for array in (expected, got))
                         msg = Message(
@@ -80,7 +81,7 @@ class Verdict:
 
     def _judge_graph(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         with self._model(exporter, work) as (_, model):
-            where, outputs = f"The {exporter} export", list(self.requested.outputs)
+            where, outputs = Message("The {exporter} export", exporter=exporter), list(self.requested.outputs)
             require_interface(model, list(self.requested.axes), outputs, where)
             require_dynamic(model, self.requested.axes)
             require_valid(model)
@@ -88,7 +89,7 @@ class Verdict:
     def _judge_numbers(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         batch, time = self.requested.examples[exporter]
         frozen = Message(
-            "The example had a batch of {batch} and {time} time steps. What of it is left in the graph?",
+            "The example had the batch size {batch} and the length {time}. What of it is left in the graph?",
             batch=batch,
             time=time,
         )
@@ -104,7 +105,7 @@ class Verdict:
     def _model(self, exporter: Exporter, work: Work) -> Iterator[tuple[Module, onnx.ModelProto]]:
         """Yield the module that was exported, and its file; attach the case to what is raised."""
         module = self.requested.draw(work.questions())[0]
-        name = f"the {exporter} export of {module.where}"
+        name = Message("the {exporter} export of {name}", exporter=exporter, name=module.where)
         with trying(name, **module.arguments), expecting(lambda: self._right_model(module)):
             yield module, require_exported(work, exporter.name.lower())
 
@@ -122,6 +123,11 @@ class Verdict:
             )
         data: bytes = result.proto.SerializeToString()
         return data
+
+
+def _unpadded(given: Mapping[str, torch.Tensor]) -> bool:
+    """Tell whether there are lengths, and every sequence fills its row."""
+    return "lengths" in given and bool((given["lengths"] == given["x"].shape[1]).all())
 
 
 def _outputs(module: Module, inputs: Inputs) -> Inputs:

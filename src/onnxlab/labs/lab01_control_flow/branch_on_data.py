@@ -19,6 +19,7 @@ from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_typ
 from onnxlab.kit.outcome import trying
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 
 _SCRIPTS, _EXPORTS = 3, 2  # modules that are exported
 
@@ -39,7 +40,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Call the answer for each exporter, and export its modules with that one, with a dynamic length of x."""
 
     def module_for(exporter: Exporter) -> torch.nn.Module:
-        with trying(f"the {exporter} exporter", exporter=exporter.value):
+        with trying(Message("the {exporter} exporter", exporter=exporter), exporter=exporter.value):
             module: torch.nn.Module = answers["branch_on_data"](exporter.value)
             require_type(module, torch.nn.Module, f'branch_on_data("{exporter}")')
         return module

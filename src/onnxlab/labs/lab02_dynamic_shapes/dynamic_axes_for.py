@@ -147,7 +147,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def case_of(cases: Sequence[Case]) -> AbstractContextManager[None]:
     """Attach the cases to whatever is raised in the block."""
-    return trying(f"the cases {case_sizes(cases)}", cases=cases)
+    return trying(Message("the cases {sizes}", sizes=case_sizes(cases)), cases=cases)
 
 
 def _packed(answer: object) -> list[list[object]]:

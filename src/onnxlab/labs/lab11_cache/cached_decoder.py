@@ -114,7 +114,9 @@ def _read(
             cached = [len(ids), _HEADS, end, _SIZE]
             shape = cached if name in PRESENTS else [len(ids), end - begin, VOCABULARY]
             if list(tensor.shape) != shape:  # otherwise the next piece fails with PyTorch's own error
-                difference = Difference(f"{where}; {name}", str(shape), str(list(tensor.shape)))
+                difference = Difference(
+                    Message.compose("; ", [where, name]), str(shape), str(list(tensor.shape))
+                )
                 msg = Message("In PyTorch, {name} has another shape than it should.", name=name)
                 look_at = (
                     ADVICE["cache"] if name in PRESENTS else "There are logits for each of the new tokens."

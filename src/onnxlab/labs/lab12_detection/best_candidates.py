@@ -80,7 +80,8 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             require_type(modules[k], torch.nn.Module, "BestCandidates(k)")
     with torch.no_grad():
         for number, (k, boxes, scores) in enumerate(draw_questions(random, list(modules))):
-            with trying(f"k = {k} and {len(scores)} candidates", k=k, boxes=boxes, scores=scores):
+            case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
+            with trying(case, k=k, boxes=boxes, scores=scores):
                 given = boxes.clone(), scores.clone()
                 result = modules[k](*given)
                 require_type(result, (tuple, list), "forward(boxes, scores)")

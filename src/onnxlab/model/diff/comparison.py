@@ -374,10 +374,11 @@ def _feeder(scope: Scope, name: str) -> str | None:
     if not name:
         return None
     if name in scope.weights:
-        return f"weight {name}"
+        return Message("weight {name}", name=name)
     if name in scope.makers:
         node, number = scope.makers[name]
-        return f"{node.op} {node.label}" + (f" output {number}" if number else "")
+        maker = f"{node.op} {node.label}"
+        return Message("{maker} output {number}", maker=maker, number=number) if number else maker
     return name
 
 

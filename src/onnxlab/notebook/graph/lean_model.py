@@ -17,6 +17,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.files import open_untrusted
+from onnxlab.message import Message
 from onnxlab.model.graph import GraphNode, function_name, nodes_of, subgraphs, tensor_array
 from onnxlab.model.load import ModelLike, load, path_of, require_text
 
@@ -96,8 +97,11 @@ def _missing_files(model: ModelProto, folder: Path) -> tuple[str, ...]:
             notes.append(str(error))
         except (OSError, ValueError):
             notes.append(
-                f"The weights file {location[:80]!r} is missing; the graph is complete without it.\n"
-                "Keep the .onnx file and its weights file together in one folder."
+                Message(
+                    "The weights file {path!r} is missing; the graph is complete without it.\n"
+                    "Keep the .onnx file and its weights file together in one folder.",
+                    path=location[:80],
+                )
             )
     return tuple(notes[:3])
 

@@ -156,13 +156,13 @@ def _outcome(record: Exercise, answers: tuple[Callable[..., Any], ...], seed: in
         call = ", ".join([f'"{record.id}"', *record.answers])
         count = len(record.answers)
         raise UnknownExercise(
-            "{record.id} takes {count} answer{ending}; {count2} given.",
+            "{record.id} takes {count} answer{ending}; {given} given.",
             "",
             "Call check({call}).",
             record=record,
             count=count,
             ending="s" * (count > 1),
-            count2=len(answers) or "none",
+            given=len(answers) or "none",
             call=call,
         )
     outcome = checking.check(record, dict(zip(record.answers, answers, strict=True)), seed)
@@ -292,6 +292,10 @@ def _headline(outcome: Outcome) -> str:
     text = tr(
         "{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points", outcome=outcome
     )
+    held = sum(finding.holds is True for finding in outcome.findings)
+    if outcome.status is Status.INCORRECT and held:
+        count = tr("{held} of {total} parts hold", held=held, total=len(outcome.findings))
+        text = joined("; ", [text, count])
     return text if plain else f"{mark} {text}"
 
 

@@ -59,7 +59,7 @@ def progress(*, private: bool | None = None) -> None:
     saved = table(
         rows,
         caption=Message(
-            "{count} points in {count2} labs", count=sum(record.points for record in labs()), count2=len(rows)
+            "{points} points in {labs} labs", points=sum(record.points for record in labs()), labs=len(rows)
         ),
     )
     current, message = standings()

@@ -31,8 +31,6 @@ from onnxlab_class.sandbox.watcher import Limits
 if TYPE_CHECKING:
     from distributed import Client, Future, as_completed
 
-__all__ = ["ClusterFailed", "common_level", "connected", "grade_on"]
-
 _ANSWER_SECONDS = 15.0  # for a scheduler to answer, and for its first worker
 _PATIENCE = 60.0  # seconds without any worker
 _POLL_SECONDS = 0.5  # between two queries for answers and for the list of workers
@@ -124,6 +122,7 @@ def grade_on(
     level: Level | None,
     limits: Limits,
     judges: PrivateJudges = NONE,
+    parts: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
     """Do on a cluster what `run.grade` does on this machine.
@@ -135,6 +134,7 @@ def grade_on(
         level: The sandbox; None for none.
         limits: What a submission may use.
         judges: The instructor's own judges.
+        parts: Whether the parts that hold give points, too.
         on_step: Called after each submission.
 
     Returns:
@@ -148,7 +148,7 @@ def grade_on(
 
     todo = [submission for submission in intake.submissions if not ledger.done(submission)]
     progress = Progress(len(todo), on_step)
-    settings, versions = RunSettings(ledger.seed, level, limits, judges), facts("")
+    settings, versions = RunSettings(ledger.seed, level, limits, judges, parts), facts("")
     jobs: dict[Submission, Job] = {}
     for submission in todo:
         cells = cells_to_run(submission, ledger)

@@ -18,18 +18,6 @@ from onnxlab.plain_text import aligned, escape_formula, plain, pluralise
 from onnxlab_class.grading.results import Graded
 from onnxlab_class.grading.submissions import NOT_SUBMITTED
 
-__all__ = [
-    "NOT_GRADED",
-    "Counts",
-    "Standing",
-    "count",
-    "findings_of",
-    "mistake",
-    "standings",
-    "summary_text",
-    "write_grades",
-]
-
 NOT_GRADED = "not graded"  # the grader failed: no points, and so no total
 _MOST_MISTAKES = 3  # that are shown for an exercise
 _VALUE = re.compile(r"'[^' ]{1,80}'|[-+]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)

@@ -46,26 +46,13 @@ from onnxlab_class.sandbox.entry import Level
 from onnxlab_class.sandbox.users import submission_user
 from onnxlab_class.sandbox.watcher import Ending, Limits, why_it_failed
 
-__all__ = [
-    "CRASH_MESSAGE",
-    "JUDGE_SECONDS",
-    "STUMBLE_MESSAGE",
-    "JudgeFailed",
-    "Marks",
-    "RunSettings",
-    "SandboxFailed",
-    "judge_failure",
-    "mark",
-    "remove_leftovers",
-]
-
 JUDGE_SECONDS = 60
 """The least limit of a judge, in seconds of CPU time; it usually takes one second."""
 
 _ENDING_NOTES = {
-    Ending.TIME: "The notebook took longer than {wall:g} seconds.",
-    Ending.MEMORY: "The notebook took more than {memory} MB of memory.",
-    Ending.DISK: "The notebook wrote more than {disk} MB.",
+    Ending.TIME: "The notebook took longer than {limits.wall:g} seconds.",
+    Ending.MEMORY: "The notebook took more than {limits.memory} MB of memory.",
+    Ending.DISK: "The notebook wrote more than {limits.disk} MB.",
     Ending.CRASHED: "The notebook ended its process (a crash in native code, or exit()).",
 }
 CRASH_MESSAGE = "What was made crashes ONNX Runtime or onnx"
@@ -97,12 +84,14 @@ class RunSettings:
         level: The sandbox; None for none.
         limits: What a submission may use.
         judges: The instructor's own judges.
+        parts: Whether the parts that hold give points, too, and not only whole exercises.
     """
 
     seed: int = field(repr=False)  # Dask writes arguments to its logs
     level: Level | None
     limits: Limits
     judges: PrivateJudges = NONE
+    parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +161,8 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         _outcome(exercise, productions[exercise.id], reports.get(exercise.id), ending)
         for exercise in exercises
     )
+    if settings.parts:
+        outcomes = tuple(map(with_points_for_parts, outcomes))
     evidence = {name: asdict(report.graphs) for name, report in reports.items() if report.graphs}
     return Marks(outcomes, evidence, note, time.perf_counter() - started)
 
@@ -208,11 +199,12 @@ def _run(task: Task, folder: Path, pool: WorkerPool) -> Ending:
 
 
 def _note(work: Path, ending: Ending, limits: Limits) -> str:
-    values = {"wall": limits.wall, "memory": limits.memory, "disk": limits.disk}
-    lines = [_ENDING_NOTES[ending].format(**values)] if ending in _ENDING_NOTES else []
+    lines: list[str] = []
+    if ending in _ENDING_NOTES:
+        lines = [Message(_ENDING_NOTES[ending], limits=limits)]
     notes = read_record(_read_file(work / NOTES, _LARGEST_RECORD), list[str]) or []
     lines += [_without_own_paths(line)[:200] for line in notes[:20]]
-    return "\n".join(lines)[:LONGEST]
+    return Message.compose("\n", lines)[:LONGEST]
 
 
 def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> dict[str, Report]:
@@ -334,6 +326,20 @@ def _collect_files(source: Path, target: Path, most: int) -> Production | None:
             (target / name).write_bytes(content)
             most -= len(content)
     return read_record(_read_file(source / PRODUCTION, _LARGEST_RECORD), Production)
+
+
+def with_points_for_parts(outcome: Outcome) -> Outcome:
+    """Return an outcome with the points of the parts that hold, rounded down.
+
+    Example:
+        >>> parts = (Finding("a", True), Finding("b", True), Finding("c", False))
+        >>> with_points_for_parts(Outcome("one", Status.INCORRECT, 0, 4, parts)).points
+        2
+    """
+    if outcome.status is not Status.INCORRECT or not outcome.findings:
+        return outcome
+    held = sum(finding.holds is True for finding in outcome.findings)
+    return replace(outcome, points=outcome.possible * held // len(outcome.findings))
 
 
 def _read_file(path: Path, most: int) -> bytes | None:

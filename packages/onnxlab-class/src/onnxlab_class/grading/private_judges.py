@@ -21,17 +21,6 @@ if TYPE_CHECKING:
 
     from onnxlab.kit.work import Work
 
-__all__ = [
-    "NONE",
-    "JudgeBroken",
-    "JudgesRefused",
-    "PrivateJudges",
-    "parts_in",
-    "read_judges",
-    "with_parts",
-    "with_titles",
-]
-
 Judge = Callable[["Work", "np.random.Generator"], None]
 _LARGEST = 200_000  # bytes
 _NAME = "<judges>"

@@ -31,16 +31,6 @@ from onnxlab_class.grading.grades import Standing, findings_of, standings, write
 from onnxlab_class.grading.results import EVIDENCE, Graded, Ledger, read_evidence
 from onnxlab_class.grading.submissions import safe_name
 
-__all__ = [
-    "Picture",
-    "exercise_section",
-    "remembering",
-    "student_page",
-    "summary_html",
-    "write_feedback",
-    "write_reports",
-]
-
 Picture: TypeAlias = Callable[[bytes, Sequence[str]], str]
 """Draws a model with some of it highlighted, as an `<img>` tag. May raise `OnnxLabError`."""
 

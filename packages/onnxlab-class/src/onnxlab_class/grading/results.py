@@ -27,8 +27,6 @@ from onnxlab.kit.status import Status
 from onnxlab.message import from_json
 from onnxlab_class.grading.submissions import Submission, safe_name
 
-__all__ = ["EVIDENCE", "Graded", "Ledger", "LedgerRefused", "facts", "read_evidence"]
-
 _APPLICATION, _FORMAT = 0x6F6E6C62, 2  # "onlb"; 1 was a file of JSON lines
 _LONGEST = 4000  # characters of one text in a row
 EVIDENCE = "evidence"

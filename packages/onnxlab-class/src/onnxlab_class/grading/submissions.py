@@ -33,25 +33,6 @@ from onnxlab.kit.exercise import LABS
 from onnxlab.message import Message
 from onnxlab.plain_text import plain
 
-__all__ = [
-    "LARGEST",
-    "NOT_SUBMITTED",
-    "NOT_TAKEN",
-    "CannotRead",
-    "Intake",
-    "NoSubmissions",
-    "NotebookUnreadable",
-    "Submission",
-    "SubmittedCell",
-    "all_cells",
-    "cells_of",
-    "code_of",
-    "find",
-    "is_untouched",
-    "read",
-    "safe_name",
-]
-
 LARGEST = 8 * 2**20
 """Bytes that a notebook may have."""
 _TOO_LARGE = Message("It has more than {largest} MB; outputs can be cleared.", largest=LARGEST // 2**20)

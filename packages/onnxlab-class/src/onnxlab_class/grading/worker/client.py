@@ -17,8 +17,6 @@ from onnxlab.errors import OnnxLabError
 from onnxlab_class.grading.worker.task import ENVIRONMENT, LARGEST_MESSAGE, PACKAGES, READY, Task
 from onnxlab_class.sandbox.watcher import PATIENCE, Ending
 
-__all__ = ["ForkServerPool", "WorkerDied", "WorkerPool", "can_fork", "worker_pool"]
-
 # -P: the working directory may be a student's, and modules in it must not be imported.
 _COMMAND = (sys.executable, "-P", "-m", "onnxlab_class.grading.worker.server")
 START_SECONDS = 180.0

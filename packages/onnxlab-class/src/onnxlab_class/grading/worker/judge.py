@@ -13,8 +13,6 @@ from onnxlab_class.grading.private_judges import JudgeBroken, parts_in, with_par
 from onnxlab_class.grading.worker.report import Report, Stage
 from onnxlab_class.grading.worker.task import CRASH, JUDGES, SECRET, STAGE, Task, report_file
 
-__all__ = ["run"]
-
 _MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 _LONGEST_ERROR = 300  # characters
 _PROTOBUF_MEMORY = "Arena alloc failed"  # protobuf's word for a MemoryError

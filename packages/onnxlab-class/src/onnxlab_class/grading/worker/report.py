@@ -9,8 +9,6 @@ from onnxlab.kit.outcome import Difference, Evidence, Finding
 from onnxlab.message import with_templates
 from onnxlab.typed_json import UnexpectedType, decode
 
-__all__ = ["Graphs", "JudgedPart", "Production", "Report", "Stage", "read_record"]
-
 T = TypeVar("T")
 LONGEST = 2000  # characters of one text: a message may quote an answer of any size
 _LARGEST_MODEL = 300_000  # bytes of a model that feedback shows

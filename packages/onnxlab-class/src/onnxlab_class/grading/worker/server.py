@@ -41,8 +41,6 @@ from onnxlab_class.grading.worker.task import (
 from onnxlab_class.sandbox.libc import die_with_parent, set_dumpable
 from onnxlab_class.sandbox.watcher import Ending
 
-__all__ = ["load", "load_exporter", "main"]
-
 _PRELOADED = (
     "numpy.ma",  # np.median imports it
     "onnxlab.notebook.expectations",

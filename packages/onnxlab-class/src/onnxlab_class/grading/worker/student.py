@@ -20,8 +20,6 @@ from onnxlab.kit.work import Work
 from onnxlab.message import with_templates
 from onnxlab_class.grading.worker.task import CELLS, NOTES, PRODUCTION, Task
 
-__all__ = ["prepare", "run"]
-
 _MOST_NOTES = 50
 _DISPLAYS = ("atlas", "check", "graph", "hint", "progress", "require")  # they take time and give no points
 
