@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.kit.exercise import lab
+from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
@@ -334,9 +334,9 @@ def test_progress_and_hints_load_no_library_of_models_and_no_notebook(arguments,
 
 
 @contextlib.contextmanager
-def opened(folder, name):
-    """Run `onnxlab open` on a model; yield its port, the process and what it said."""
-    command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", name]
+def opened(folder, *names):
+    """Run `onnxlab open` on models; yield its port, the process and what it said."""
+    command = [sys.executable, "-m", "onnxlab.cli", "open", "--no-browser", *names]
     with subprocess.Popen(
         command, cwd=folder, stdout=PIPE, stderr=PIPE, text=True, preexec_fn=hear_ctrl_c
     ) as process:
@@ -362,6 +362,18 @@ def fetched(port, path, host=None):
 
 
 needs_ctrl_c = pytest.mark.skipif(sys.platform == "win32", reason="Ctrl+C is no signal there")
+
+
+@needs_ctrl_c
+def test_open_shows_how_two_models_differ_also_without_their_weights(tmp_path):
+    onnx.save(chain(), tmp_path / "a.onnx")
+    onnx.save(chain(), tmp_path / "b.onnx", save_as_external_data=True, location="w", size_threshold=0)
+    (tmp_path / "w").unlink(missing_ok=True)
+    with opened(tmp_path, "a.onnx", "b.onnx") as (port, _, said):
+        page = fetched(port, "/")[1].decode()
+        assert fetched(port, "/", "elsewhere.example")[0] == 403
+    assert said.startswith("a.onnx | b.onnx is at ")
+    assert page.count("<img ") == 2
 
 
 @needs_ctrl_c
@@ -437,7 +449,7 @@ def test_open_shows_a_graph_whose_weights_are_elsewhere(tmp_path):
 
 def test_hint_gives_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
-    hints = lab("lab04").exercises[1].hints
+    hints = exercise("asinh-symbolic")[1].hints
     for number in (1, 2, 3, 3):
         assert main(["hint", "asinh-symbolic"]) == 0
         assert capsys.readouterr().out == f"Hint {number} of 3: {hints[number - 1]}\n"

@@ -4,12 +4,19 @@ import argparse
 import json
 import math
 import sys
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import joined, requested_language, speak, tr
 from onnxlab.plain_text import aligned, plain
+
+if TYPE_CHECKING:
+    from onnxlab.diagnosis.pair import Pair
+
+_ROWS = 12  # of the table of outputs, with its heading
 
 
 class NoMessage(OnnxLabError):
@@ -33,7 +40,25 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     doctor.add_argument(
         "--seconds", type=float, default=60, help="how long loading and running may take (60)"
     )
-    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="run it with these: an array for each input; or a folder of .npy files, or of batches",
+    )
+    doctor.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="json: for programs; github: annotations of a pull request (text)",
+    )
+    doctor.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
+    doctor.add_argument(
+        "--fail-on",
+        choices=("wrong", "risk"),
+        default="risk",
+        help="exit with 1 for what is wrong only, or for a risk as well (risk)",
+    )
     doctor.set_defaults(command=_doctor)
     why = commands.add_parser(
         "why",
@@ -51,19 +76,49 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     compare.add_argument("models", nargs=2, type=Path, metavar="MODEL.onnx")
     compare.add_argument(
-        "--atol", type=_tolerance, default=1e-5, help="which difference is allowed (0.00001)"
+        "--inputs", type=Path, metavar="FILE.npz", help="values by input name; or a folder of .npy files"
     )
     compare.add_argument(
-        "--rtol", type=_tolerance, default=1e-5, help="or relative to an output's largest value (0.00001)"
+        "--rtol",
+        type=_tolerance,
+        help="which difference is allowed, relative to an output's largest value"
+        " (float32 0.00001, float16 0.01, bfloat16 0.04, int8 0.1: the narrowest type in the files)",
     )
-    compare.add_argument("--json", action="store_true", help="for programs")
+    compare.add_argument(
+        "--atol", type=_tolerance, help="or as it stands (float32 0.00001, float16 and int8 0.001)"
+    )
+    compare.add_argument(
+        "--provider", default="CPUExecutionProvider", help="what runs them (CPUExecutionProvider)"
+    )
+    compare.add_argument(
+        "--seconds", type=_seconds, default=60, help="how long loading and running may take (60)"
+    )
+    compare.add_argument(
+        "--fail-on",
+        choices=("outputs", "sizes"),
+        default="sizes",
+        help="what gives exit code 1: outputs that differ, or sizes, too, that only one file accepts (sizes)",
+    )
+    compare.add_argument(
+        "--html", type=Path, metavar="FILE.html", help="write both graphs and what differs as a page"
+    )
+    compare.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="json: for programs; github: annotations of a pull request (text)",
+    )
+    compare.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
     compare.set_defaults(command=_compare)
     show = commands.add_parser(
         "open",
         help="a model's graph as a page in the browser",
-        epilog="Example: onnxlab open model.onnx",
+        epilog="Example: onnxlab open model.onnx; onnxlab open before.onnx after.onnx compares them",
     )
     show.add_argument("model", type=Path, metavar="MODEL.onnx")
+    show.add_argument(
+        "other", type=Path, nargs="?", metavar="OTHER.onnx", help="show what differs in this one"
+    )
     show.add_argument("--no-browser", action="store_true", help="only print the address")
     show.set_defaults(command=_open)
 
@@ -83,11 +138,23 @@ def _tolerance(text: str) -> float:
     raise argparse.ArgumentTypeError(f"a number from 0 on is needed, not {text[:40]!r}")
 
 
+def _seconds(text: str) -> float:
+    """Read a time limit.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    seconds = _tolerance(text)
+    if 0 < seconds <= threading.TIMEOUT_MAX:
+        return seconds
+    raise argparse.ArgumentTypeError(f"some seconds are needed, not {text[:40]!r}")
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.examination import examine
 
     speak(requested_language())
-    live = sys.stderr.isatty() and not options.json
+    live = sys.stderr.isatty() and options.format == "text"
 
     def say(what: str) -> None:
         if live:
@@ -95,13 +162,27 @@ def _doctor(options: argparse.Namespace) -> int:
             print(f"{tr(what)} ...", end="", file=sys.stderr, flush=True)
 
     try:
-        found = examine(options.model, reference=options.against, seconds=options.seconds, progress=say)
+        found = examine(
+            options.model,
+            reference=options.against,
+            inputs=options.inputs,
+            seconds=options.seconds,
+            progress=say,
+        )
     finally:
         if live:
             control("\r\x1b[K", sys.stderr)
-    if options.json:
+    code = 0 if found.better_than(options.fail_on) else 1
+    if options.format == "json":
         print(json.dumps(found.as_json(), indent=1))
-        return 0 if found.healthy else 1
+        return code
+    if options.format == "github":
+        for symptom in found.symptoms:
+            level = {"wrong": "error", "risk": "warning", "note": "notice"}[symptom.severity]
+            text = " ".join(tr(part) for part in (symptom.what, symptom.why, symptom.then))
+            print(_annotation(level, options.model, "doctor", text))
+        print(tr(found.verdict("--against net.py:factory")))
+        return code
     print(tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes", found=found))
     for symptom in found.symptoms:
         print()
@@ -110,7 +191,13 @@ def _doctor(options: argparse.Namespace) -> int:
         print(f"  {plain(tr(symptom.why))}\n  {plain(tr(symptom.then))}")
         _write_place(*symptom.place)
     print("\n" + tr(found.verdict("--against net.py:factory")))
-    return 0 if found.healthy else 1
+    return code
+
+
+def _annotation(level: str, path: Path, command: str, text: str) -> str:
+    """Return an annotation of GitHub's, which percent-encodes what would end a part of it."""
+    file = "".join(f"%{ord(c):02X}" if c in "%\r\n:," else c for c in str(path))
+    return f"::{level} file={file},title=onnxlab {command}::{plain(text).replace('%', '%25')}"
 
 
 def _write_place(chapter: str, section: str) -> None:
@@ -152,30 +239,63 @@ def _compare(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.pair import compare_files
 
     speak(requested_language())
-    pair = compare_files(*options.models, atol=options.atol, rtol=options.rtol)
-    if options.json:
+    pair = compare_files(
+        *options.models,
+        inputs=options.inputs,
+        atol=options.atol,
+        rtol=options.rtol,
+        provider=options.provider,
+        seconds=options.seconds,
+    )
+    if options.html:
+        from onnxlab.notebook.graph.comparison_page import write_comparison
+
+        first, second = options.models
+        write_comparison(options.html, first, second, pair)
+    code = 0 if pair.equal or (options.fail_on == "outputs" and pair.outputs_agree) else 1
+    if options.format == "json":
         print(json.dumps(pair.as_json(), indent=1))
-        return 0 if pair.equal else 1
+    elif options.format == "github":
+        level = "error" if code else "notice"
+        for finding in pair.findings:
+            print(_annotation(level, options.models[1], "compare", tr(finding)))
+        print(tr(pair.tried))
+    else:
+        _write_pair(pair)
+        if options.html:
+            print(tr("Both graphs: {path}", path=plain(options.html)))
+    return code
+
+
+def _write_pair(pair: "Pair") -> None:
     print(tr(pair.structure))
     if pair.outputs:
-        heading = (tr("output"), tr("shapes"), tr("largest difference"))
-        print("\n" + "\n".join(aligned([heading, *pair.outputs], heading=1)))
-    print("\n" + tr(pair.verdict))
-    return 0 if pair.equal else 1
+        words = ("output", "type and shape", "largest difference", "relative", "")
+        rows = [tuple(map(tr, words)), *(tuple(map(tr, row)) for row in pair.outputs)]
+        if len(rows) > _ROWS:
+            wrong = [row for row in rows[1:] if row[4] != tr("right")]
+            rest = tr("... and {number} more", number=len(rows) - _ROWS)
+            rows = [
+                rows[0],
+                *(wrong + [row for row in rows[1:] if row not in wrong])[: _ROWS - 1],
+                (rest, *[""] * 4),
+            ]
+        print("\n" + "\n".join(aligned(rows, heading=1)))
+    print("\n" + "\n".join(plain(tr(finding)) for finding in pair.findings))
+    print("\n" + plain(tr(pair.tried)))
 
 
 def _open(options: argparse.Namespace) -> int:
-    from onnxlab.cli.model_page import serve_model
+    from onnxlab.cli.model_page import serve_comparison, serve_model
 
     speak(requested_language())
+    shown = " | ".join(plain(path) for path in (options.model, options.other) if path)
 
     def ready(address: str) -> None:
-        print(
-            tr(
-                "{model} is at {address} until you press Ctrl+C.", model=plain(options.model), address=address
-            ),
-            flush=True,
-        )
+        print(tr("{model} is at {address} until you press Ctrl+C.", model=shown, address=address), flush=True)
 
-    serve_model(options.model, ready, browse=not options.no_browser)
+    if options.other:
+        serve_comparison(options.model, options.other, ready, browse=not options.no_browser)
+    else:
+        serve_model(options.model, ready, browse=not options.no_browser)
     return 0

@@ -4,14 +4,17 @@ import contextlib
 import re
 import webbrowser
 from collections.abc import Callable
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote
 
 from netron import server as netron
 from onnx.external_data_helper import uses_external_data
 
+from onnxlab.diagnosis.pair import compare_files, pair_of
+from onnxlab.errors import ModelNotReadable
 from onnxlab.model.load import load_alone, tensors
+from onnxlab.notebook.graph.comparison_page import comparison_page
 
 _OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", re.IGNORECASE)
 
@@ -28,17 +31,36 @@ class _Content(netron._ContentProvider):  # type: ignore[misc]  # netron has no 
         return super().read(path) if path in self.names else None
 
 
-class _Handler(netron._HTTPRequestHandler):  # type: ignore[misc]  # as above
-    """Netron's, for requests that name this machine: a page elsewhere can give its own name our address."""
+class _OwnMachine(BaseHTTPRequestHandler):
+    """For requests that name this machine: a page elsewhere can give its own name our address."""
 
-    def do_GET(self) -> None:  # noqa: N802 - the name is http.server's
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
         if _OWN_HOST.fullmatch(self.headers.get("Host", "")):
-            super().do_GET()
-        else:
-            self.send_error(403, "This page is for the browsers of its own machine")
+            return True
+        self.send_error(403, "This page is for the browsers of its own machine")
+        return False
 
     def log_message(self, *_: object) -> None:
         """Say nothing of each request."""
+
+
+class _Handler(_OwnMachine, netron._HTTPRequestHandler):  # type: ignore[misc]  # as above
+    """Netron's."""
+
+
+class _PageHandler(_OwnMachine):
+    """One page, whatever is asked for."""
+
+    page: bytes
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(self.page)))
+        self.end_headers()
+        self.wfile.write(self.page)
 
 
 def serve_model(path: Path, ready: Callable[[str], None], *, browse: bool) -> None:
@@ -57,7 +79,33 @@ def serve_model(path: Path, ready: Callable[[str], None], *, browse: bool) -> No
     weights = {
         entry.value for tensor in external for entry in tensor.external_data if entry.key == "location"
     }
-    handler = type("Handler", (_Handler,), {"content": _Content(path, weights)})
+    _serve(type("Handler", (_Handler,), {"content": _Content(path, weights)}), ready, browse=browse)
+
+
+def serve_comparison(first: Path, second: Path, ready: Callable[[str], None], *, browse: bool) -> None:
+    """Compare two models, and serve a page with both graphs and what differs until Ctrl+C.
+
+    Args:
+        first: A model.
+        second: The other.
+        ready: Called with the address.
+        browse: Whether the browser opens it.
+
+    Raises:
+        ModelNotReadable: If there is no such file, or it is not an ONNX model.
+    """
+    names = (first.name, second.name)
+    for path in (first, second):
+        load_alone(path)
+    try:
+        pair = compare_files(first, second)
+    except ModelNotReadable as error:  # its weights are elsewhere: the graph is complete without them
+        pair = pair_of("", [], names, str(error))
+    page = comparison_page(first, second, names, pair).encode()
+    _serve(type("Handler", (_PageHandler,), {"page": page}), ready, browse=browse)
+
+
+def _serve(handler: type[BaseHTTPRequestHandler], ready: Callable[[str], None], *, browse: bool) -> None:
     with ThreadingHTTPServer(("localhost", 0), handler) as server:
         server.daemon_threads = True
         address = f"http://localhost:{server.server_port}"

@@ -1,8 +1,6 @@
 """Symptoms that a file shows when it is loaded and run, in a process of its own."""
 
-import json
-import subprocess
-import sys
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +16,7 @@ from onnxlab.diagnosis.symptom import Symptom, finding, label, listing
 from onnxlab.message import Message
 from onnxlab.model.graph import operator
 from onnxlab.plain_text import plain
+from onnxlab.runtime.apart import Ended, run_apart
 
 Report: TypeAlias = Mapping[str, Any]
 """What the trial reported of a step."""
@@ -35,118 +34,118 @@ DOES_NOT_LOAD = "Not run, and not compared with PyTorch: it does not load."
 ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
 """Said of a file that this process must not run either: it could end it, or never end."""
 
+_UNKNOWN = re.compile(r"No Op registered for (\S+)")
+_NOT_INFERRED = re.compile(r"expected to have type but instead is null|No Op registered|No schema registered")
+_HALF_CAST = re.compile(r"Type \(tensor\(float16\)\) of output arg .* expected type \(tensor\(float\)\)")
 _OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
 """Bytes of a file up to which the model that the runtime makes of it is written and read."""
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """How a trial went.
+class Trial:
+    """What a trial of a file showed.
 
     Attributes:
-        reports: What it reported.
-        ended: Its exit status; negative for a signal, None if the time was up.
-        last_line: What it wrote last to stderr.
+        symptoms: What was found.
+        ran: With which values and at which sizes it was run; empty if it was not.
+        not_run: Why it was not run; empty if it was.
     """
 
-    reports: Reports
-    ended: int | None
-    last_line: str
-
-    @property
-    def crashed(self) -> bool:
-        """Whether something ended the process that no Python code can catch; on Windows, a large status."""
-        return self.ended is not None and not 0 <= self.ended < 256
-
-    @property
-    def reason(self) -> str:
-        """What ended it."""
-        assert self.ended is not None
-        return f"signal {-self.ended}" if self.ended < 0 else f"status {self.ended:#x}"
+    symptoms: list[Symptom]
+    ran: str
+    not_run: str
 
 
-def try_out(file: ModelFile, seconds: float, progress: Callable[[str], None]) -> tuple[list[Symptom], str]:
+def try_out(
+    file: ModelFile, seconds: float, progress: Callable[[str], None], inputs: Path | None = None
+) -> Trial:
     """Check, load and run a file in a process of its own.
 
     Args:
         file: The file.
         seconds: How long that may take.
         progress: Called with what begins.
-
-    Returns:
-        What was found, and why the file was not run; an empty string if it was.
+        inputs: Values to run it with, as for `read_values`; None to draw them.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        structure, rewritten = Path(folder, "structure.onnx"), Path(folder, "optimised.onnx")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        structure, rewritten = folder / "structure.onnx", folder / "optimised.onnx"
         structure.write_bytes(file.model.SerializeToString())
-        optimised = [str(rewritten)] if file.size <= _MOST_REWRITTEN else []
-        arguments = [str(file.path.absolute()), str(structure)]
+        optimised = str(rewritten) if file.size <= _MOST_REWRITTEN else ""
+        given = str(inputs.absolute()) if inputs else ""
         progress("checks, loads and runs it")
         deadline = time.monotonic() + seconds
-        trial = _follow([*arguments, "0", *optimised], Path(folder), seconds)
-        symptoms = [*_unfinished(trial, seconds)]
-        skip = 0
-        while trial.crashed and "run" not in trial.reports and trial.reports.get("trying"):
-            skip += len(
-                trial.reports["trying"]
-            )  # each of these sizes was refused, but the last: it was fatal
+
+        def follow(skip: int) -> tuple[Reports, Ended]:
+            arguments = [str(file.path.absolute()), str(structure), str(skip), optimised, given]
             left = max(0.0, deadline - time.monotonic())
-            trial = _follow([*arguments, str(skip), *optimised], Path(folder), left)
-        if skip and not trial.crashed and trial.ended is not None:
-            symptoms += _unfinished(trial, seconds)
-        whole = "load" in trial.reports and rewritten.exists()
+            lines, ended = run_apart("onnxlab.diagnosis.trial", arguments, folder, left)
+            reports: Reports = {}
+            for line in lines:
+                reports.setdefault(line["step"], []).append(line)
+            return reports, ended
+
+        reports, ended = follow(0)
+        symptoms = [*_unfinished(reports, ended, seconds)]
+        skip = 0
+        while ended.crashed and "run" not in reports and reports.get("trying"):
+            skip += len(reports["trying"])  # each of these sizes was refused, but the last: it was fatal
+            reports, ended = follow(skip)
+        if skip and not ended.crashed and ended.status is not None:
+            symptoms += _unfinished(reports, ended, seconds)
+        whole = "load" in reports and rewritten.exists()
         fused = onnx.load(rewritten, load_external_data=False) if whole else None
+    loads = any(not report["error"] or report["without_optimiser"] for report in reports.get("load", []))
     for step, find in BEHAVIOUR.items():
-        symptoms += [symptom for report in trial.reports.get(step, []) for symptom in find(report)]
+        symptoms += [one for report in reports.get(step, []) for one in find({**report, "loads": loads})]
     if fused is not None:
         symptoms += missed_fusions(fused)
-    return symptoms, _not_run(trial.reports)
+    return Trial(symptoms, _ran(reports), _not_run(reports, loads=loads))
 
 
-def _not_run(reports: Reports) -> str:
+def _not_run(reports: Reports, *, loads: bool) -> str:
     """Return why a file was not run; an empty string if it was."""
-    if any(report["error"] for report in reports.get("load", [])):
+    if "load" in reports and not loads:
         return DOES_NOT_LOAD
+    if any(not report["error"] for report in reports.get("given", [])):
+        return ""
     for report in reports.get("understood", []):
+        [(name, reason), *_] = report["reasons"].items()
         return Message(
-            "Not run: no values can be drawn for the input {listing}.", listing=listing(report["names"])
+            "Not run: no values can be drawn for the input {name}: {reason}. To run it: --inputs FILE.npz.",
+            name=plain(name, 80),
+            reason=reason,
         )
     if any(report["sizes"] is not None for report in reports.get("run", [])):
         return ""
     if "run" in reports:
-        return "Not run: it refused all sizes and values that were tried."
+        return "Not run: it refused all sizes and values that were tried. To run it: --inputs FILE.npz."
     return ENDED_BEFORE
 
 
-def _follow(arguments: list[str], folder: Path, seconds: float) -> _Trial:
-    """Run a trial in an empty folder; `-P` keeps even that off the path."""
-    command = [sys.executable, "-P", "-m", "onnxlab.diagnosis.trial", *arguments]
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-        )
-        try:
-            ended: int | None = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            ended = None
-        output.seek(0)
-        reports: Reports = {}
-        for line in output:
-            if line.startswith('{"step"') and line.endswith("\n"):
-                report = json.loads(line)
-                reports.setdefault(report["step"], []).append(report)
-        errors.seek(max(0, errors.seek(0, 2) - 4096))
-        lines = [line for line in errors.read().decode(errors="replace").splitlines() if line.strip()]
-    return _Trial(reports, ended, plain(lines[-1].strip(), 200) if lines else "")
+def _ran(reports: Reports) -> str:
+    """Return with which values and at which sizes a file was run; an empty string if it was not."""
+    said: list[str] = []
+    if batches := [report for report in reports.get("given", []) if not report["error"]]:
+        said.append(Message("Run with the inputs given ({n}).", n=len(batches)))
+    base = next((report["sizes"] for report in reports.get("run", [])), None)
+    if base == {}:
+        said.append(Message("Run with drawn values at its fixed sizes."))
+    elif base:
+        sizes = {axis: {size} for axis, size in base.items()}
+        for report in reports.get("axis", []):
+            sizes[report["symbol"]] |= {size for size, error in report["results"] if not error}
+        shown = [f"{plain(axis, 40)} = {', '.join(map(str, sorted(s)))}" for axis, s in sizes.items()]
+        said.append(Message("Run with drawn values at {sizes}.", sizes="; ".join(shown[:6])))
+    return Message.compose(" ", said)
 
 
-def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
-    reports = trial.reports
+def _unfinished(reports: Reports, ended: Ended, seconds: float) -> Iterator[Symptom]:
     step = next((name for name in _STEPS if name not in reports), None)
-    if trial.ended is None:
+    if step == "run" and ("given" in reports or "understood" in reports) and "end" in reports:
+        step = None
+    if ended.status is None:
         yield Symptom(
             "risk" if step is None else "wrong",
             _STEPS[step][0] if step else _OTHER_SIZES,
@@ -156,17 +155,17 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
-    elif trial.crashed:
+    elif ended.crashed:
         why = Message(
-            "It was {trial.reason}: a program that does the same ends without an exception to catch.",
-            trial=trial,
+            "It was {ended.reason}: a program that does the same ends without an exception to catch.",
+            ended=ended,
         )
         if step == "run" and "trying" in reports:
             tried = reports["trying"][-1]["sizes"]
             sizes = listing([f"{plain(axis, 60)} = {size}" for axis, size in tried.items()])
             why = Message(
-                "It was {trial.reason}, with {sizes}; there is no exception to catch.",
-                trial=trial,
+                "It was {ended.reason}, with {sizes}; there is no exception to catch.",
+                ended=ended,
                 sizes=sizes,
             )
         yield Symptom(
@@ -177,11 +176,11 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
             "foreign",
         )
     elif "end" not in reports:
-        what = Message("The trial of the file ended early, with exit status {trial.ended}.", trial=trial)
+        what = Message("The trial of the file ended early, with exit status {ended.status}.", ended=ended)
         yield Symptom(
             "risk",
-            Message("{subject} Its last line: {trial.last_line}", subject=what, trial=trial)
-            if trial.last_line
+            Message("{subject} Its last line: {ended.last_line}", subject=what, ended=ended)
+            if ended.last_line
             else what,
             "What it had not tried by then is not known: the file may fail there.",
             "Try the same file in a fresh environment; if it ends there as well, report it with the file.",
@@ -195,9 +194,17 @@ def _unfinished(trial: _Trial, seconds: float) -> Iterator[Symptom]:
     "The file breaks the standard: a runtime may refuse it, or compute something else.",
     "Export again, or repair the named node and run onnx.checker.check_model.",
 )
-def checker(report: Report) -> Iterator[str]:
+def checker(report: Report) -> Iterator[str | Symptom]:
     """The checker refuses the file."""
-    if report["error"]:
+    if unknown := _UNKNOWN.search(report["error"]):
+        yield Symptom(
+            "note",
+            Message("ONNX's checker does not know the operator {name}.", name=plain(unknown[1], 80)),
+            "It is none of the standard's at this opset: a runtime's own, or a newer one.",
+            "Ship the file only to runtimes that have it; ONNX Runtime tells at loading.",
+            "custom",
+        )
+    elif report["error"]:
         what = Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
         yield what
 
@@ -210,7 +217,8 @@ def checker(report: Report) -> Iterator[str]:
 )
 def inference(report: Report) -> Iterator[str]:
     """Shape inference contradicts the file."""
-    if report["error"]:
+    silent = report["loads"] and _NOT_INFERRED.search(report["error"])  # it has no rule for an operator
+    if report["error"] and not silent:
         what = Message("Shape inference fails: {report}", report=plain(report["error"], 200))
         yield what
 
@@ -223,23 +231,51 @@ def inference(report: Report) -> Iterator[str]:
 )
 def load(report: Report) -> Iterator[str | Symptom]:
     """The installed runtime refuses the file."""
-    if report["error"]:
-        what = Message("ONNX Runtime refuses to load it: {report}", report=plain(report["error"], 200))
-        known = explain(report["error"], 1)
-        yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
+    if not report["error"]:
+        return
+    what = Message("ONNX Runtime refuses to load it: {report}", report=plain(report["error"], 200))
+    if report["without_optimiser"]:
+        yield Symptom(
+            "risk",
+            what,
+            "With the optimiser off it loads: ONNX Runtime's optimiser makes the fault, not the file.",
+            "Load it with graph_optimization_level = ORT_DISABLE_ALL, or try ORT_ENABLE_BASIC, or another "
+            "release; report it to ONNX Runtime.",
+            "optimiser",
+        )
+        return
+    if _HALF_CAST.search(report["error"]):
+        why = "A converter to float16 changed the declared type, and not the Cast that makes the value."
+        then = "Convert again with op_block_list=['Cast'], or set that Cast's `to` to FLOAT16."
+        yield Symptom("wrong", what, why, then, "half")
+        return
+    known = explain(report["error"], 1)
+    yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
 
 
 @finding(
     "risk",
     "sizes",
-    "It was tried with normally distributed values at several sizes.",
-    "Run it with the inputs it was exported with; if that works, its sizes or values are restricted.",
+    "It was tried with values drawn by what each input is, at several sizes.",
+    "Run it with the inputs it was exported with: --inputs FILE.npz; if that works, its sizes or values are "
+    "restricted.",
 )
 def first_run(report: Report) -> Iterator[str]:
     """The file loads, and runs at no size that was tried."""
-    if report["sizes"] is None and not report["whole"]:
-        what = Message("It loads, and did not run: {report}", report=plain(report["error"], 200))
-        yield what
+    if report["sizes"] is None:
+        yield Message("It loads, and did not run: {report}", report=plain(report["error"], 200))
+
+
+@finding(
+    "wrong",
+    "sizes",
+    "These are the inputs that it is meant for.",
+    "Compare their types and shapes with what the file declares: print(session.get_inputs()).",
+)
+def given(report: Report) -> Iterator[str]:
+    """The file refuses the inputs that were given."""
+    if report["error"]:
+        yield Message("It refuses the inputs given: {report}", report=plain(report["error"], 200))
 
 
 @finding(
@@ -253,6 +289,11 @@ def axes(report: Report) -> Iterator[str | Symptom]:
     refused = {size: plain(error, 160) for size, error in report["results"] if error}
     name, base = plain(report["symbol"], 60), report["base"]
     larger = [size for size, _ in report["results"] if size > base]
+    if report["state"] and refused and all(size in refused for size, _ in report["results"]):
+        what = Message("The axis {name!r} has a name, and one size: {base}.", name=name, base=base)
+        why = "It is the size of a state, which a weight of the file fixes."
+        yield Symptom("note", what, why, "Read the size in the model's configuration.", "sizes")
+        return
     bad = next((size for size in refused if size > base or report["batch"]), None)
     if larger and all(size in refused for size in larger):
         first = larger[0]
@@ -323,26 +364,53 @@ def again(report: Report) -> Iterator[str]:
     "Statistics of the batch, or a frozen size, are in the graph.",
     "Export in eval mode; if the batch is not axis 0, or it is wanted, there is nothing to do.",
 )
-def rows(report: Report) -> Iterator[str]:
+def rows(report: Report) -> Iterator[str | Symptom]:
     """Outputs of an element that depend on the rest of its batch."""
-    if report["differing"]:
-        names = listing(report["differing"])
-        yield Message(
-            "For the first element of a batch, the output {names} changes with its other elements.",
-            names=names,
+    for name, (moved, most) in report["moved"].items():
+        what = Message(
+            "For the first element of a batch, the output {name} changes with its other elements, "
+            "by up to {moved:.2g} of {most:.2g}.",
+            name=plain(name, 80),
+            moved=moved,
+            most=most,
         )
+        if not report["dynamic"]:
+            yield what
+            continue
+        why = Message("{operator} takes its scale from the whole batch.", operator=report["dynamic"][0])
+        then = "Run it with a batch of one, or quantise with fixed scales: quantize_static."
+        yield Symptom("risk", what, why, then, "batch")
 
 
 @finding(
     "risk",
     "half",
-    "The inputs were finite, of a normal distribution.",
-    "Find the first inner value that is not finite; look for Exp, Log, Div, Pow.",
+    "The inputs were finite.",
+    "Look at what that node reads: the logarithm or root of a negative number, a division by zero, an "
+    "overflow.",
 )
 def finite(report: Report) -> Iterator[str]:
     """Outputs that are not finite."""
-    if report["broken"]:
-        yield Message("inf or NaN in the output {listing}.", listing=listing(report["broken"]))
+    if report["broken"] and not report["fed"]:
+        names = listing(report["broken"])
+        if report["first"]:
+            node = plain(report["first"], 120)
+            yield Message("inf or NaN in the output {names}: {node} makes it first.", names=names, node=node)
+        else:
+            yield Message("inf or NaN in the output {names}.", names=names)
+
+
+@finding(
+    "risk",
+    "optimiser",
+    "The same inputs gave the others by more than a hundredth of the largest value.",
+    "Compare both with PyTorch (--against): load it at the level that agrees.",
+)
+def optimiser(report: Report) -> Iterator[str]:
+    """Outputs that the runtime's optimiser changes."""
+    if report["differing"]:
+        names = listing(report["differing"])
+        yield Message("ONNX Runtime's optimiser changes the output {names}.", names=names)
 
 
 @finding(
@@ -392,12 +460,14 @@ BEHAVIOUR = {
     "checker": checker,
     "inference": inference,
     "load": load,
+    "given": given,
     "run": first_run,
     "axis": axes,
     "shapes": shapes,
     "again": again,
     "rows": rows,
     "finite": finite,
+    "optimiser": optimiser,
     "half": half,
 }
 """What is looked for in the reports of a step."""

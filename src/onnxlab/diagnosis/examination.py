@@ -11,12 +11,14 @@ from typing import Any
 from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, ENDED_BEFORE, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
-from onnxlab.diagnosis.symptom import SEVERITIES, Symptom
+from onnxlab.diagnosis.symptom import SEVERITIES, Severity, Symptom, listing
 from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.silence import silenced
 from onnxlab.message import Message
+from onnxlab.model.graph import graphs
 from onnxlab.model.load import ModelLike, load, path_of
 from onnxlab.plain_text import plain, pluralise
+from onnxlab.runtime.values import ModelInputs, NoValues, read_values
 
 _LONGEST = 86_400  # seconds: a day
 
@@ -36,6 +38,7 @@ class Examination:
         nodes: How many nodes its graphs have.
         size: Its bytes, without external data.
         symptoms: What was found, the worst first.
+        tried: What it was run with and compared with, a sentence each.
         not_tried: What was left out, a sentence each.
     """
 
@@ -43,15 +46,21 @@ class Examination:
     nodes: int
     size: int
     symptoms: tuple[Symptom, ...]
+    tried: tuple[str, ...] = ()
     not_tried: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
         """Whether nothing was found that is wrong or a risk."""
-        return all(symptom.severity == "note" for symptom in self.symptoms)
+        return self.better_than("risk")
+
+    def better_than(self, severity: Severity) -> bool:
+        """Whether nothing was found that is as bad."""
+        bad = SEVERITIES[: SEVERITIES.index(severity) + 1]
+        return all(symptom.severity not in bad for symptom in self.symptoms)
 
     def verdict(self, option: str) -> str:
-        """Return what was found and what was not tried, in a line.
+        """Return what was found, what was run at which sizes, and what was not tried, in a line.
 
         Args:
             option: What asks for the comparison with PyTorch, where it was not asked for.
@@ -66,6 +75,7 @@ class Examination:
             " ",
             [
                 Message("{count} wrong, {risks}, {notes}.", count=count["wrong"], risks=risks, notes=notes),
+                *self.tried,
                 *left_out,
             ],
         )
@@ -77,7 +87,9 @@ class Examination:
             "name": self.name,
             "nodes": self.nodes,
             "size": self.size,
+            "healthy": self.healthy,
             "symptoms": symptoms,
+            "tried": list(self.tried),
             "not_tried": list(self.not_tried),
         }
 
@@ -86,6 +98,7 @@ def examine(
     model: ModelLike,
     *,
     reference: str = "",
+    inputs: Path | None = None,
     seconds: float = 60.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Examination:
@@ -97,12 +110,14 @@ def examine(
         model: A path, bytes, a `ModelProto`, or an export.
         reference: "package.module:factory" or "net.py:factory", which returns the PyTorch module and its
             inputs; the file is compared with it. That code runs in this process.
+        inputs: Values to run the file with: an .npz file, or a folder of .npy files; drawn if left out.
         seconds: How long loading and running may take.
         progress: Called with what begins.
 
     Raises:
         ModelNotReadable: If it is not an ONNX model.
         NoReference: If there is no such factory.
+        NoValues: If `inputs` holds no values, or not those of the file's inputs.
         WrongLimit: If `seconds` is no time limit.
     """
     if not 0 < seconds <= _LONGEST:  # false for NaN
@@ -114,31 +129,53 @@ def examine(
     if isinstance(model, str | PathLike):
         path = path_of(model)
         progress("reads the file")
-        return _examination(read_model_file(path), reference, seconds, progress)
+        return _examination(read_model_file(path), reference, inputs, seconds, progress)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         path.write_bytes(load(model).SerializeToString())
-        return _examination(read_model_file(path), reference, seconds, progress)
+        return _examination(read_model_file(path), reference, inputs, seconds, progress)
 
 
 def _examination(
-    file: ModelFile, reference: str, seconds: float, progress: Callable[[str], None]
+    file: ModelFile, reference: str, inputs: Path | None, seconds: float, progress: Callable[[str], None]
 ) -> Examination:
+    if inputs is not None:
+        _require_inputs(file, inputs)
     symptoms: list[Symptom] = []
     for find in STRUCTURE:
         symptoms += find(file)
-    behaviour, not_run = try_out(file, seconds, progress)
-    symptoms += behaviour
-    not_tried = [not_run] if not_run else []
-    comparable = not_run not in (DOES_NOT_LOAD, ENDED_BEFORE)
+    trial = try_out(file, seconds, progress, inputs)
+    symptoms += trial.symptoms
+    tried = [trial.ran] if trial.ran else []
+    not_tried = [trial.not_run] if trial.not_run else []
+    comparable = trial.not_run not in (DOES_NOT_LOAD, ENDED_BEFORE)
     if reference and comparable:
         from onnxlab.diagnosis.reference import against  # loads torch
 
         progress("compares it with PyTorch")
         with silenced():  # PyTorch says much while it captures a module
-            symptoms += against(file.path, reference)
+            compared = against(file.path, reference, inputs, symptoms)
+        symptoms += compared.symptoms
+        tried += [compared.tried] if compared.tried else []
+        not_tried += [compared.not_tried] if compared.not_tried else []
     elif comparable:
         not_tried.append(NOT_COMPARED)
-    nodes = sum(len(graph.node) for graph in file.graphs())
+    nodes = sum(len(graph.node) for graph in graphs(file.model.graph))
     worst_first = sorted(symptoms, key=lambda symptom: SEVERITIES.index(symptom.severity))
-    return Examination(plain(file.path.name, 200), nodes, file.size, tuple(worst_first), tuple(not_tried))
+    name = plain(file.path.name, 200)
+    return Examination(name, nodes, file.size, tuple(worst_first), tuple(tried), tuple(not_tried))
+
+
+def _require_inputs(file: ModelFile, inputs: Path) -> None:
+    """Refuse values that are not those of the file's inputs."""
+    wanted = {value.name for value in ModelInputs(file.model).values}
+    for batch in read_values(inputs):
+        if set(batch) != wanted:
+            raise NoValues(
+                "{path} holds {held}; the model's inputs are {wanted}.",
+                "",
+                "Write one array for each of them: numpy.savez('inputs.npz', name=array, ...).",
+                path=plain(inputs),
+                held=listing(batch, 8) or "nothing",
+                wanted=listing(sorted(wanted), 8) or "none",
+            )

@@ -4,13 +4,15 @@ A file of a stranger is read, not run: names, sizes and offsets in it are checke
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 
 from onnxlab.errors import ModelNotReadable
 from onnxlab.files import open_untrusted
@@ -20,6 +22,7 @@ from onnxlab.model.graph import graphs, tensor_array
 from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
 
+_MOST_NODES = 200_000
 _LARGE = 4096
 """Bytes from which on a weight is left out of the structure, and compared with the others."""
 
@@ -68,17 +71,19 @@ class ModelFile:
         path: The file.
         size: Its bytes, without files of external data.
         model: Its structure: weights of more than some kilobytes are emptied.
+        flat: The same with the bodies of its functions in place of their calls.
         tensors: Its weights of at least that size, and all that cannot be read or are not finite.
     """
 
     path: Path
     size: int
     model: onnx.ModelProto = field(repr=False)
+    flat: onnx.ModelProto = field(repr=False)
     tensors: tuple[StoredTensor, ...] = field(repr=False)
 
     def graphs(self) -> Iterator[onnx.GraphProto]:
-        """Visit the main graph and every subgraph."""
-        return graphs(self.model.graph)
+        """Visit the main graph and every subgraph, with the bodies of functions where they are called."""
+        return graphs(self.flat.graph)
 
 
 def read_model_file(path: Path) -> ModelFile:
@@ -97,7 +102,51 @@ def read_model_file(path: Path) -> ModelFile:
             stored.append(weight)
             if large and tensor.data_location != onnx.TensorProto.EXTERNAL:
                 _empty(tensor)
-    return ModelFile(path, size, model, tuple(stored))
+    stored += [weight for weight in _unnamed(model, folder) if weight.values_not_finite()]
+    return ModelFile(path, size, model, _inlined(model), tuple(stored))
+
+
+def _unnamed(model: onnx.ModelProto, folder: Path) -> Iterator[StoredTensor]:
+    """Read the weights that are no tensor of the main graph: sparse, in a function, or numbers of a node."""
+    owners = [*graphs(model.graph), *(onnx.GraphProto(node=function.node) for function in model.functions)]
+    for number, graph in enumerate(owners):
+        yield from (_stored(sparse.values, folder) for sparse in graph.sparse_initializer)
+        if number >= len(owners) - len(model.functions):
+            yield from (_stored(tensor, folder) for tensor, _ in tensors(graph))
+        for node in (node for node in graph.node if node.op_type == "Constant"):
+            for attribute in node.attribute:
+                if numbers := [attribute.f] if attribute.name == "value_float" else [*attribute.floats]:
+                    array = np.array(numbers, np.float32)
+                    yield StoredTensor(node.output[0], "float32", array.shape, array.nbytes, array)
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the bodies of its functions in place of their calls.
+
+    It is the model itself where that cannot be done: a stranger's functions may call themselves, or each
+    other so often that no memory holds the result.
+    """
+    calls = {
+        (function.domain, function.name): Counter(
+            (node.domain, node.op_type)
+            for graph in graphs(onnx.GraphProto(node=function.node))
+            for node in graph.node
+        )
+        for function in model.functions
+    }
+    if not calls:
+        return model
+    try:
+        sizes: dict[tuple[str, str], int] = {}
+        for name in TopologicalSorter(calls).static_order():
+            inner = calls.get(name, {})
+            sizes[name] = sum(count * sizes.get(called, 1) for called, count in inner.items()) or 1
+        all_nodes = (node for graph in graphs(model.graph) for node in graph.node)
+        if sum(sizes.get((node.domain, node.op_type), 1) for node in all_nodes) > _MOST_NODES:
+            return model
+        return onnx.inliner.inline_local_functions(model)
+    except Exception:  # a circle of calls, or a function that onnx refuses
+        return model
 
 
 def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:

@@ -1,36 +1,43 @@
 """Symptoms of a file beside the PyTorch module that it should compute, at several sizes."""
 
-import copy
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 from onnxlab.diagnosis.symptom import Symptom, listing
-from onnxlab.errors import OnnxLabError
+from onnxlab.errors import InputMismatch, OnnxLabError
 from onnxlab.message import Message
-from onnxlab.model.graph import Value, declared
-from onnxlab.model.load import load
+from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
+from onnxlab.runtime.apart import open_by_path
+from onnxlab.runtime.comparison import ComparedOutput
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
-from onnxlab.runtime.parity import Counterexample, smallest_counterexample
+from onnxlab.runtime.export_check import check_export, feed
 from onnxlab.runtime.refusals import named_reason
+from onnxlab.runtime.values import ModelInputs, read_values
 
 _ATOL = 1e-4
+_EXAMPLE = Message("the example")
+_CAUSES = ("division", "masked", "scatter", "window")
+"""What the structure of a file can tell of why it is wrong."""
 
 
 class NoReference(OnnxLabError):
     """There is no such factory, or it does not return a module and its inputs."""
 
 
-def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
     """Return the module and the example inputs that a factory returns.
 
     Args:
@@ -42,7 +49,7 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """
     then = (
         "Give --against net.py:factory or package.module:factory; factory() returns (module, inputs), inputs "
-        "a tuple of tensors."
+        "a tuple of arguments."
     )
     place, colon, attribute = name.rpartition(":")
     if not (colon and attribute.isidentifier()):
@@ -58,10 +65,10 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
             name=plain(name, 120),
         ) from error
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-    if not (isinstance(network, torch.nn.Module) and all(isinstance(i, torch.Tensor) for i in inputs)):
+    if not isinstance(network, torch.nn.Module):
         raise NoReference(
             "{name} returned {name2} and {count} inputs.",
-            "A torch.nn.Module and tensors were expected.",
+            "A torch.nn.Module and its arguments were expected.",
             then,
             name=plain(name, 120),
             name2=plain(type(network).__name__, 80),
@@ -112,81 +119,160 @@ def _reach(folder: Path) -> None:
     sys.meta_path.append(_Beside(str(folder)))
 
 
-def against(path: Path, name: str) -> Iterator[Symptom]:
-    """Compare a file with the module of a factory: for the example, and at sizes around it.
+@dataclass(frozen=True)
+class Compared:
+    """The comparison of a file with a module.
 
-    Where nothing differs, a note says at which sizes they agree.
+    Attributes:
+        symptoms: What was found; a note where nothing differs.
+        tried: What was compared, in a sentence.
+        not_tried: What PyTorch refused, in a sentence.
+    """
+
+    symptoms: tuple[Symptom, ...]
+    tried: str = ""
+    not_tried: str = ""
+
+
+def against(path: Path, name: str, given: Path | None = None, known: Sequence[Symptom] = ()) -> Compared:
+    """Compare a file with the module of a factory: for the example as it is, then at sizes around it.
 
     Args:
         path: The file.
         name: As for `reference`.
+        given: Further inputs, as for `read_values`.
+        known: What else was found in the file: it may be the cause.
 
     Raises:
         NoReference: If there is no such factory.
     """
     network, example = reference(name)
-    inputs = declared(load(path).graph.input)
-    if len(inputs) != len(example):
-        what: str = Message(
-            "The file has {n} inputs, and the factory returned {m} tensors.", n=len(inputs), m=len(example)
-        )
+    try:
+        session = open_by_path(path)
+    except Exception:  # the runtime raises plain Exception subclasses and RuntimeError
+        session = open_by_path(path, optimize=False)
+    inputs = ModelInputs(load_alone(path))
+    try:
+        fed = feed(session, network, example, {})
+    except InputMismatch as error:
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
-        yield Symptom("wrong", what, why, "Compare the names of the file's inputs with forward.", "arguments")
-        return
-    compared: list[dict[str, int]] = []
-    refusal = ""
-    for number, sizes in enumerate(_sizes(inputs, example)):
-        resized = (_resized(tensor, value, sizes) for tensor, value in zip(example, inputs, strict=True))
-        tensors = tuple(resized) if number else example
-        shown = (
-            listing([f"{plain(axis, 40)} = {size}" for axis, size in sizes.items()], 6)
-            or "the example's sizes"
-        )
-        try:
-            with torch.no_grad():
-                network(*copy.deepcopy(tensors))
-        except Exception as error:  # a size that PyTorch refuses says nothing about the file
-            refusal = plain(named_reason(error), 200)
-            continue
-        fault = smallest_counterexample(network, path, [tensors], _ATOL, 1e-4)
-        if fault is not None:
-            yield _symptom(network, path, tensors, fault, shown)
-            return
-        compared.append(sizes)
-    if compared:
-        yield _agreement(compared)
-    else:
-        what = "Nothing was compared: PyTorch refused the example and every other size."
+        then = "Compare the names of the file's inputs with forward."
+        return Compared((Symptom("wrong", error.what, why, then, "arguments"),))
+    base: dict[str, int] = {}
+    for value in inputs.values:
+        for axis, size in zip(value.dims or (), fed[value.name].shape, strict=False):
+            if isinstance(axis, str):
+                base.setdefault(axis, size)
+    calls = {Message("the inputs given"): batch for batch in (read_values(given) if given else [])}
+    cases = [(name, {n: torch.from_numpy(a) for n, a in batch.items()}) for name, batch in calls.items()]
+    free = {axis: base[axis] for axis in inputs.axes if axis in base}
+    follows = inputs.complete(free) == base  # else the example contradicts what was read out of the names
+    sizes = [inputs.complete(one) for one in _sizes(free)] if follows else [*_sizes(base)]
+    cases += [(_shown(one), _resized(inputs, fed, base, one, repeat=False)) for one in sizes]
+    half = any(p.dtype in (torch.float16, torch.bfloat16) for p in network.parameters())
+    atol = None if half else _ATOL
+
+    def compare(cases: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, ComparedOutput]:
+        """Return the first wrong row of each case, or its last."""
+        others = [_call(example, fed, values) for _, values in cases]
+        compared = check_export(network, example, None, others=others, session=session, atol=atol)
+        shown = {f"others[{number}]": what for number, (what, _) in enumerate(cases)}
+        rows: dict[str, ComparedOutput] = {}
+        for row in compared.outputs:
+            what = shown.get(row.inputs.partition(":")[0], _EXAMPLE)
+            if what not in rows or not rows[what].problem:
+                rows[what] = row
+        return rows
+
+    rows = compare(cases)
+    refused = [what for what, row in rows.items() if row.output == "PyTorch"]
+    if _EXAMPLE not in refused and (
+        again := [(w, s) for w, s in zip(map(_shown, sizes), sizes, strict=True) if w in refused]
+    ):
+        # Lengths, masks and the like: the example's own values, repeated or cut off.
+        rows |= compare([(what, _resized(inputs, fed, base, one, repeat=True)) for what, one in again])
+    refused = [what for what, row in rows.items() if row.output == "PyTorch"]
+    tried = [what for what in rows if what not in refused]
+    left_out = ""
+    if refused:
+        reason = plain(rows[refused[0]].problem, 200)
+        shown = "; ".join(refused[:3]) + ("; ..." if len(refused) > 3 else "")
+        left_out = Message("PyTorch refused {sizes}: {reason}", sizes=shown, reason=reason)
+    if not tried:
         then = "Call the module with the inputs that the factory returns, and repair the factory."
-        yield Symptom("risk", what, Message("PyTorch says: {refusal}", refusal=refusal), then, "right sizes")
+        what = "Nothing was compared: PyTorch refused the example and every other size."
+        why = Message("PyTorch says: {refusal}", refusal=plain(rows[_EXAMPLE].problem, 200))
+        return Compared((Symptom("risk", what, why, then, "right sizes"),))
+    at = [base, *({axis: one[axis] for axis in base} for one in sizes if _shown(one) in tried)]
+    done = Message("Compared with PyTorch at {tried}.", tried=_axes(at) or _EXAMPLE)
+    wrong = next((what for what in tried if rows[what].problem), None)
+    if wrong is None:
+        return Compared((_agreement(at),), done, left_out)
+    values = dict(cases).get(wrong, fed)
+    symptom = _symptom(
+        wrong, rows[wrong], known, lambda: _inner_values(network, path, _call(example, fed, values))
+    )
+    return Compared((symptom,), done, left_out)
+
+
+def _shown(sizes: Mapping[str, int]) -> str:
+    return listing([f"{plain(axis, 40)} = {size}" for axis, size in sizes.items()], 6)
+
+
+def _call(example: tuple[Any, ...], fed: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of the example with other values at the places of the file's inputs."""
+    places = {id(tensor): values[name] for name, tensor in fed.items()}
+    called: tuple[Any, ...] = pytree.tree_map(lambda leaf: places.get(id(leaf), leaf), example)
+    return called
+
+
+def _axes(compared: list[dict[str, int]]) -> str:
+    axes = {axis: sorted({sizes[axis] for sizes in compared}) for axis in compared[0]}
+    return "; ".join(f"{plain(axis, 40)} = {', '.join(map(str, sizes))}" for axis, sizes in axes.items())
 
 
 def _agreement(compared: list[dict[str, int]]) -> Symptom:
-    axes = {axis: sorted({sizes[axis] for sizes in compared}) for axis in compared[0]}
-    tried = "; ".join(f"{plain(axis, 40)} = {', '.join(map(str, sizes))}" for axis, sizes in axes.items())
     what = "The file agrees with PyTorch at the sizes of the example."
-    if tried:
+    if tried := _axes(compared):
         what = Message("The file agrees with PyTorch at {tried}.", tried=tried)
-    why = "Random inputs were compared; differences up to 1e-4 were allowed."
-    return Symptom("note", what, why, "Compare inputs and sizes of your own as well.", "right sizes")
+    why = "The example was compared, then drawn inputs; differences up to 1e-4 were allowed."
+    return Symptom(
+        "note", what, why, "Compare inputs and sizes of your own as well: --inputs.", "right sizes"
+    )
 
 
 def _symptom(
-    network: torch.nn.Module, path: Path, tensors: tuple[torch.Tensor, ...], fault: Counterexample, shown: str
+    shown: str, row: ComparedOutput, known: Sequence[Symptom], inner: Callable[[], tuple[str, str]]
 ) -> Symptom:
-    if fault.torch is None:
+    """Return what is wrong; the lesson follows from what failed: the run, the shape, the example, a size."""
+    problem, example = plain(row.problem, 200), shown == _EXAMPLE
+    if row.output == "the file":
         what = Message(
-            "With {shown} PyTorch runs, and the file does not agree: {reason}.",
-            shown=shown,
-            reason=plain(fault.reason, 200),
+            "With {shown} PyTorch runs, and the file does not: {reason}", shown=shown, reason=problem
         )
+        if example:
+            then = "Run the file with the inputs that it was exported with; the named node refuses them."
+            return Symptom("wrong", what, "The file does not run where it was made.", then, "numbers")
         then = "Find the size that was frozen, and export with that axis dynamic."
         return Symptom("wrong", what, "A size that the module accepts is lost in the file.", then, "sizes")
-    what = Message("With {shown} the file is wrong: {reason}.", shown=shown, reason=plain(fault.reason, 160))
-    return Symptom("wrong", what, *_inner_values(network, path, tensors), "right sizes")
+    reason = Message("{output}: {problem}", output=plain(row.output, 60), problem=problem)
+    what = Message("With {shown} the file is wrong: {reason}.", shown=shown, reason=reason)
+    causes = [symptom for symptom in known if symptom.lesson in _CAUSES]
+    if causes:
+        return Symptom(
+            "wrong",
+            what,
+            Message("It may be this: {cause}", cause=causes[0].what),
+            causes[0].then,
+            causes[0].lesson,
+        )
+    if np.isnan(row.difference) and not row.where:  # types, or shapes
+        then = "Look for a window, a repeat or a shape that was computed from the example's size."
+        return Symptom("wrong", what, "Its type or shape is another than PyTorch's.", then, "window")
+    return Symptom("wrong", what, *inner(), "numbers" if example else "right sizes")
 
 
-def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[torch.Tensor, ...]) -> tuple[str, str]:
+def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[Any, ...]) -> tuple[str, str]:
     """Return what is known of the values inside the file, and what to do with it."""
     try:
         values = program_values(torch.export.export(network, tensors), *tensors)
@@ -213,31 +299,52 @@ def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[torch.Ten
     )
 
 
-def _sizes(inputs: tuple[Value, ...], example: tuple[torch.Tensor, ...]) -> Iterator[dict[str, int]]:
-    """Yield the example's sizes, then sizes around them, one axis at a time, and all axes at once."""
-    base: dict[str, int] = {}
-    for value, tensor in zip(inputs, example, strict=True):
-        for axis, size in zip(value.dims or (), tensor.shape, strict=False):
-            if isinstance(axis, str):
-                base.setdefault(axis, size)
-    yield base
+def _sizes(base: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield sizes around the example's, one axis at a time, and all axes at once."""
     for axis, size in base.items():
-        for new in (size + 1, 2 * size, 2 * size + 1, max(1, size - 1), 1):
-            yield {**base, axis: new}
-    yield {axis: size + 1 for axis, size in base.items()}
+        for new in dict.fromkeys((size + 1, 2 * size, 2 * size + 1, max(1, size - 1), 1)):
+            if new != size:
+                yield {**base, axis: new}
+    if len(base) > 1:
+        yield {axis: size + 1 for axis, size in base.items()}
 
 
-def _resized(tensor: torch.Tensor, value: Value, sizes: Mapping[str, int]) -> torch.Tensor:
-    """Return a tensor of other sizes; whole numbers are drawn from the example's own."""
-    dims: tuple[Any, ...] = value.dims or tuple(tensor.shape)
-    shape = [
-        sizes.get(axis, size) if isinstance(axis, str) else size
-        for axis, size in zip(dims, tensor.shape, strict=True)
-    ]
-    random = torch.Generator().manual_seed(0)
-    if tensor.is_floating_point():
-        return torch.randn(shape, generator=random, dtype=torch.float32).to(tensor.dtype)
-    if tensor.numel() == 0:
-        return tensor.new_zeros(shape)
-    chosen = torch.randint(tensor.numel(), shape, generator=random)
-    return tensor.reshape(-1)[chosen]
+def _resized(
+    inputs: ModelInputs,
+    fed: Mapping[str, Any],
+    base: Mapping[str, int],
+    sizes: Mapping[str, int],
+    *,
+    repeat: bool,
+) -> dict[str, Any]:
+    """Return the example at other sizes: drawn, or its own values repeated or cut off."""
+    drawn = {} if repeat or inputs.undrawable else inputs.draw(sizes)
+    resized = {}
+    for value in inputs.values:
+        tensor = torch.as_tensor(fed[value.name]).detach()
+        dims = value.dims or tuple(tensor.shape)
+        shape = [
+            sizes.get(a, n) if isinstance(a, str) else n for a, n in zip(dims, tensor.shape, strict=True)
+        ]
+        array, known = drawn.get(value.name), inputs.known(value.name)
+        if array is not None and [*array.shape] == shape and (known or tensor.is_floating_point()):
+            resized[value.name] = torch.from_numpy(np.ascontiguousarray(array)).to(tensor.dtype)
+            continue
+        for axis, size in enumerate(shape):
+            index = torch.arange(size) % max(1, tensor.shape[axis])
+            tensor = tensor.index_select(axis, index) if tensor.shape[axis] else tensor.new_zeros(shape)
+        if not tensor.is_floating_point() and tensor.ndim == 1 and not known and len(tensor):
+            tensor = _lengths(tensor, torch.as_tensor(fed[value.name]), base, sizes)
+        resized[value.name] = tensor
+    return resized
+
+
+def _lengths(
+    repeated: torch.Tensor, example: torch.Tensor, base: Mapping[str, int], sizes: Mapping[str, int]
+) -> torch.Tensor:
+    """Keep whole numbers that fall, as the lengths of packed sequences: falling, and as long as an axis."""
+    longest = int(example.max())
+    if longest < 1 or (example[:-1] < example[1:]).any():
+        return repeated
+    long = next((sizes[axis] for axis, size in base.items() if size == longest and axis in sizes), longest)
+    return (repeated.sort(descending=True).values * long // longest).clamp(min=1)

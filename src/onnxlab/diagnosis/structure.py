@@ -97,6 +97,136 @@ def random_outputs(file: ModelFile) -> Iterator[str]:
 
 @finding(
     "wrong",
+    "half",
+    "Its square root is NaN, and so is every output that depends on it.",
+    "Look for the step that made it: a damaged file, a conversion, a fusion; store the variance again.",
+)
+def negative_variances(file: ModelFile) -> Iterator[str]:
+    """BatchNormalization with a variance below zero."""
+    large = {tensor.name: tensor.array for tensor in file.tensors}
+    for graph in file.graphs():
+        small = {tensor.name: tensor for tensor in graph.initializer}
+        for node in (
+            node for node in graph.node if node.op_type == "BatchNormalization" and len(node.input) > 4
+        ):
+            array, name = large.get(node.input[4]), node.input[4]
+            if array is None and name in small and small[name].data_location != onnx.TensorProto.EXTERNAL:
+                with suppress(ModelNotReadable):
+                    array = tensor_array(small[name])
+            epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+            if array is not None and array.size and float(array.min()) + epsilon < 0:
+                yield Message(
+                    "The variance {name} of the BatchNormalization {label!r} is negative: {least:.3g}.",
+                    name=plain(name, 60),
+                    label=label(node),
+                    least=float(array.min()),
+                )
+
+
+@finding(
+    "risk",
+    "scatter",
+    "Where an index occurs twice, one of the values is kept and the other is lost: index_add needs a sum.",
+    'Export at opset 16 or later with reduction="add", or make sure that no index occurs twice.',
+)
+def overwriting_scatters(file: ModelFile) -> Iterator[str]:
+    """Scatter nodes without a reduction, whose indices come from an input."""
+    given, nodes = _from_inputs(file), [node for graph in file.graphs() for node in graph.node]
+    names = [
+        label(node)
+        for node in nodes
+        if node.op_type in ("Scatter", "ScatterElements", "ScatterND")
+        and not any(a.name == "reduction" and a.s not in (b"", b"none") for a in node.attribute)
+        and node.input[1] in given
+    ]
+    if names:
+        yield Message("Values are scattered without a reduction: {listing}.", listing=listing(names))
+
+
+@finding(
+    "note",
+    "division",
+    "ONNX rounds toward zero, -7 / 2 to -3; Python's // rounds down, to -4.",
+    'Compare with PyTorch at negative numbers; torch.div(..., rounding_mode="trunc") is what the file does.',
+)
+def whole_divisions(file: ModelFile) -> Iterator[str]:
+    """Div of whole numbers that come from an input."""
+    given, whole = _from_inputs(file), _whole_numbers(file)
+    nodes = [node for graph in file.graphs() for node in graph.node]
+    corrected = {tuple(node.input) for node in nodes if node.op_type == "Mod"}
+    names = [
+        label(node)
+        for node in nodes
+        if node.op_type == "Div" and node.input[0] in given & whole and tuple(node.input) not in corrected
+    ]
+    if names:
+        yield Message("Div of whole numbers: {listing}.", listing=listing(names))
+
+
+@finding(
+    "note",
+    "masked",
+    "A row of the mask that allows nothing has no softmax: the file gives NaN or a mean, where PyTorch's "
+    "attention gives 0.",
+    "Let each row see one position at least, or compare with PyTorch at such a mask.",
+)
+def masked_rows(file: ModelFile) -> Iterator[str]:
+    """Softmax over what a mask from an input can forbid altogether."""
+    given, constants = _from_inputs(file), _constants(file)
+    nodes = [node for graph in file.graphs() for node in graph.node]
+    makers = {name: node for node in nodes for name in node.output}
+    guarded = {node.input[0] for node in nodes if node.op_type == "IsNaN"}
+
+    def forbids(node: onnx.NodeProto, *, guarded: bool) -> bool:
+        numbers = [constants[name] for name in node.input[1:] if name in constants]
+        least = min((float(n.reshape(-1)[0]) for n in numbers if n.size and n.dtype.kind == "f"), default=0)
+        # Behind an IsNaN a row of -inf becomes 0; a row of finite numbers stays a mean.
+        lowest = np.finfo(np.float64).min if guarded else -np.inf
+        return node.op_type == "Where" and lowest <= least < -1e4 and node.input[0] in given
+
+    names = []
+    for node in (node for node in nodes if node.op_type == "Softmax"):
+        pending, seen = [*node.input[:1]], set()
+        while pending and len(seen) < 12:
+            maker = makers.get(name := pending.pop())
+            if (
+                maker is None
+                or name in seen
+                or maker.op_type not in ("Add", "Where", "Cast", "Unsqueeze", "Expand")
+            ):
+                continue
+            seen.add(name)
+            pending += maker.input
+            if forbids(maker, guarded=node.output[0] in guarded):
+                names.append(label(node))
+                break
+    if names:
+        yield Message("Softmax over a mask that is an input: {listing}.", listing=listing(names))
+
+
+@finding(
+    "note",
+    "window",
+    "An adaptive pool has a fixed output; its file has a fixed window, right at the example's size only.",
+    "If it is adaptive in PyTorch, compare at another size; write it as means over windows, or fix the size.",
+)
+def fixed_windows(file: ModelFile) -> Iterator[str]:
+    """A pool with a fixed window at the end of a graph with dynamic sizes."""
+    dynamic = any(isinstance(axis, str) for value in _inputs(file) for axis in (value.dims or ())[2:])
+    graph = file.flat.graph
+    ends = {value.name for value in graph.output}
+    ends |= {node.input[0] for node in graph.node if node.op_type in ("Flatten", "Reshape") and node.input}
+    for node in (node for node in graph.node if node.op_type in ("AveragePool", "MaxPool") and dynamic):
+        numbers = {attribute.name: [*attribute.ints] for attribute in node.attribute}
+        window = numbers.get("kernel_shape", [])
+        if window == numbers.get("strides") and node.output[0] in ends and not any(numbers.get("pads", [])):
+            yield Message(
+                "The pool {label!r} has a fixed window, {window}.", label=label(node), window=window
+            )
+
+
+@finding(
+    "wrong",
     "branch",
     "The example's condition was kept at the export; other inputs go the same way.",
     "Make the condition a tensor that depends on the input: torch.cond, or torch.where.",
@@ -246,6 +376,11 @@ def versions(file: ModelFile) -> Iterator[Symptom]:
     opset = max((o.version for o in file.model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     ir = file.model.ir_version
     needs = Message("The file has IR version {ir} and opset {opset}.", ir=ir, opset=opset)
+    if 0 < opset < 7:
+        why = "ONNX Runtime starts at opset 7: it has no kernels for older forms of most operators."
+        then = "Convert it: onnx.version_converter.convert_version(model, 13); or export it again."
+        yield Symptom("risk", needs, why, then, ("13_ship_it", "4. Does the converter keep the outputs?"))
+        return
     facts = {release: recorded_runtime(release) for release in RUNTIMES}
     able = [name for name, fact in facts.items() if fact["newest_ir"] >= ir and fact["newest_opset"] >= opset]
     if not able:
@@ -366,6 +501,29 @@ def _inputs(file: ModelFile) -> list[Value]:
     return [value for value in declared(file.model.graph.input) if value.name not in weights]
 
 
+def _from_inputs(file: ModelFile) -> set[str]:
+    """Return the names of the values that depend on the values of an input, not on its sizes alone."""
+    given = {value.name for value in _inputs(file)}
+    for node in (node for graph in file.graphs() for node in graph.node):
+        # The indices of these are all different.
+        if node.op_type not in ("Shape", "Size", "NonZero", "TopK", "Unique") and given & reads(node):
+            given |= {name for name in node.output if name}
+    return given
+
+
+def _whole_numbers(file: ModelFile) -> set[str]:
+    """Return the names of the values that are known to be whole numbers with a sign."""
+    graph = file.flat.graph
+    values = declared([*graph.input, *graph.value_info, *graph.output])
+    whole = {value.name for value in values if value.dtype.startswith("int")}
+    for node in (node for inner in file.graphs() for node in inner.node):
+        to = next((a.i for a in node.attribute if a.name == "to"), None)
+        kept = node.op_type in ("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Gather", "Reshape", "Concat")
+        if (to in (5, 3, 6, 7)) if node.op_type == "Cast" else kept and node.input[0] in whole:
+            whole |= set(node.output)
+    return whole
+
+
 def _constants(file: ModelFile) -> dict[str, Array]:
     """Return the small values that are known before the model runs, by name."""
     inputs = {value.name for value in file.model.graph.input}  # a caller can replace these
@@ -389,6 +547,11 @@ STRUCTURE = (
     external_data,
     broken_weights,
     random_outputs,
+    negative_variances,
+    overwriting_scatters,
+    whole_divisions,
+    masked_rows,
+    fixed_windows,
     frozen_subgraphs,
     unread_inputs,
     passed_through,

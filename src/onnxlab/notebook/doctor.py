@@ -1,17 +1,22 @@
 """`doctor(model)` in a notebook: what is wrong or risky in a model, as a table."""
 
+from pathlib import Path
+
 from onnxlab.diagnosis.examination import examine
 from onnxlab.language import tr
 from onnxlab.model.load import ModelLike
 from onnxlab.tables import Table, table
 
 
-def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> Table:
+def doctor(
+    model: ModelLike, *, reference: str = "", inputs: str | Path | None = None, seconds: float = 60.0
+) -> Table:
     """Look for what is wrong or risky in a model.
 
     Args:
         model: A path, bytes, an onnx.ModelProto, a torch.onnx.ONNXProgram or an Export.
         reference: "package.module:factory", whose result (module, inputs) the model is compared with.
+        inputs: Values to run it with: an .npz file, or a folder of .npy files.
         seconds: How long loading and running may take.
 
     Returns:
@@ -20,7 +25,7 @@ def doctor(model: ModelLike, *, reference: str = "", seconds: float = 60.0) -> T
     Raises:
         ModelNotReadable: If it is not an ONNX model.
     """
-    found = examine(model, reference=reference, seconds=seconds)
+    found = examine(model, reference=reference, inputs=inputs and Path(inputs), seconds=seconds)
     columns = ("severity", "what", "why", "what to do", "section")
     rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
     size = tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)

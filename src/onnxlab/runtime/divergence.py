@@ -3,10 +3,9 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
-import torch
 
 from onnxlab.errors import UnknownValue
 from onnxlab.message import Message
@@ -15,6 +14,9 @@ from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
 from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.session import feeds, open_session
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def intermediates(
     return dict(zip(names, session.run(names, feeds(session, inputs)), strict=True))
 
 
-def program_values(program: torch.export.ExportedProgram, *inputs: Any) -> dict[str, Array]:  # noqa: ANN401
+def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dict[str, Array]:  # noqa: ANN401
     """Run an exported program in PyTorch and return the value of each of its nodes by name.
 
     The torch.export exporter names most values of an ONNX graph after the nodes of
@@ -186,10 +188,13 @@ def program_values(program: torch.export.ExportedProgram, *inputs: Any) -> dict[
         Tensors only: a node that gives a tuple is left out, the nodes that unpack it are not.
 
     Example:
+        >>> import torch
         >>> program = torch.export.export(torch.nn.SiLU(), (torch.zeros(2),))
         >>> {name: value.tolist() for name, value in program_values(program, torch.zeros(2)).items()}
         {'silu': [0.0, 0.0]}
     """
+    import torch  # here: the rest of this module, a run of a file, does without
+
     values: dict[str, Array] = {}
 
     class Recorder(torch.fx.Interpreter):

@@ -190,9 +190,9 @@ def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, 
             trying(f"n = {count}", model=model, inputs=(x, count)),
             judging.expecting(partial(_expected, work, name)),
         ):
-            got, near = _outputs_in_runtime(model, x, count), {"rtol": tolerance, "atol": tolerance}
-            if not compare_outputs(reference(x, count), got, **near):
-                judging.require_numbers(reference, model, [(x, count)], **near, look_at=look_at)
+            got = _outputs_in_runtime(model, x, count)
+            if not compare_outputs(reference(x, count), got, rtol=tolerance, atol=tolerance):
+                judging.require_numbers(reference, model, [(x, count)], tolerance, tolerance, look_at=look_at)
 
 
 def _repeated(module: Step | OtherStep) -> Callable[[torch.Tensor, int], torch.Tensor]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TypeAlias, TypeVar
 
+import numpy as np
 import onnx
 
 from onnxlab.model.graph import GraphNode, nodes_of, tensor_array
@@ -83,7 +84,10 @@ def tensor_token(tensor: onnx.TensorProto) -> Token:
         True
     """
     array = tensor_array(tensor)
-    content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    # A view, not a copy: a tensor can be larger than the memory that is left.
+    content = (
+        repr(array.tolist()).encode() if array.dtype == object else array.reshape(-1).view(np.uint8).data
+    )
     return "tensor", tensor.data_type, tuple(tensor.dims), hashlib.sha256(content).digest()
 
 

@@ -87,6 +87,12 @@ class Pane:
         """A still picture of the first nodes of a larger graph, to be seen until all of it is drawn."""
         return _drawn(_beginning(self.model(grouped=True)), marks, bodies=False)
 
+    def part(self, marks: Marks) -> Picture | None:
+        """A still picture of the nodes around the first marked one, of a larger graph."""
+        marked = sorted(int(path) for path in marks if path.isdigit())
+        start = max(0, (marked or [0])[0] - _BEGINNING[0])
+        return _drawn(_cut(self.flat, start, start + _BEGINNING[1]), marks, bodies=False)
+
 
 def make_pane(source: ModelSource, groups: bool | None = None) -> Pane:
     """Prepare a model for a view.
@@ -139,7 +145,14 @@ def _beginning(model: LeanModel) -> LeanModel:
         unread = {name for name in unread.union(node.output) if readers[name] > 0}
         if count >= _BEGINNING[0] and len(unread) < 2:
             break
-    del graph.node[count:]
+    return _cut(model, 0, count)
+
+
+def _cut(model: LeanModel, start: int, stop: int) -> LeanModel:
+    """Some nodes of a model in a row, and the inputs and outputs that they have."""
+    proto = ModelProto.FromString(model.data)
+    graph = proto.graph
+    del graph.node[stop:], graph.node[:start]
     for ends, used in (
         (graph.input, {name for node in graph.node for name in node.input}),
         (graph.output, {name for node in graph.node for name in node.output}),

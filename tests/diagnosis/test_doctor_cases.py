@@ -1,0 +1,290 @@
+"""Files of public reports, each rebuilt small: what the doctor says of them, and that its advice helps."""
+
+import json
+import re
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from onnx.parser import parse_model
+
+from onnxlab.cli import main
+from onnxlab.diagnosis.examination import Examination, examine
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
+
+
+def text(body: str, head: str = HEAD, **weights: object) -> onnx.ModelProto:
+    model = parse_model(head + body)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(w), name) for name, w in weights.items()
+    )
+    return model
+
+
+def said(found: Examination, *severities: str) -> list[str]:
+    return [
+        symptom.what for symptom in found.symptoms if symptom.severity in (severities or ("wrong", "risk"))
+    ]
+
+
+EXPAND = "g (float[1, 3, 1] x, int64[4] shape) => (float[3, 3, 3, 3] y) { y = Expand(x, shape) }"
+SIZES = (
+    "g (float[1, 3, h, w] x, int64[4] sizes) => (float[1, 3, a, b] y) "
+    '{ y = Resize <mode = "nearest"> (x, , , sizes) }'
+)
+SCALES = (
+    "g (float[1, 3, h, w] x, float[4] scales) => (float[1, 3, a, b] y) "
+    '{ y = Resize <mode = "nearest"> (x, , scales) }'
+)
+KEPT = "g (float[4, 9] x, int64[1] k) => (float[4, 5] y, int64[4, 5] i) { y, i = TopK(x, k) }"
+
+
+@pytest.mark.parametrize("body", [EXPAND, SIZES, SCALES, KEPT])
+def test_an_input_that_is_a_size_is_no_wrong_declaration(body):
+    found = examine(text(body))
+    assert not said(found)
+    assert "Run with drawn values" in found.verdict("")
+
+
+def test_what_was_not_run_is_said_and_runs_with_values_of_ones_own(tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    onnx.save(text("g (string[n] c) => (string[m] y) { y = Concat <axis = 0> (c, c) }"), path)
+    assert main(["doctor", str(path)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "Not run: no values can be drawn for the input c" in last
+    assert "--inputs FILE.npz" in last
+    np.savez(tmp_path / "in.npz", c=np.array(["a", "b"]))
+    assert main(["doctor", str(path), "--inputs", str(tmp_path / "in.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"] == ["Run with the inputs given (1)."]
+    np.savez(tmp_path / "in.npz", d=np.array(["a"]))
+    assert main(["doctor", str(path), "--inputs", str(tmp_path / "in.npz")]) == 2
+    assert "holds d; the model's inputs are c" in capsys.readouterr().err
+    np.savez(tmp_path / "in.npz", c=np.ones(2))
+    assert main(["doctor", str(path), "--inputs", str(tmp_path / "in.npz")]) == 1
+    assert "It refuses the inputs given" in capsys.readouterr().out
+
+
+def test_a_fault_of_the_optimiser_is_not_called_the_files():
+    body = (
+        "g (float[n] x, float[n] d) => (float[n] y) <float one = {1}> "
+        "{ m = Cast <to = 1> (x) r = Div(one, d) y = Mul(m, r) }"
+    )
+    found = examine(text(body))
+    [symptom] = [s for s in found.symptoms if s.severity != "note"]
+    assert symptom.severity == "risk"
+    assert "optimiser makes the fault, not the file" in symptom.why
+    assert "Run with drawn values" in found.verdict("")
+    assert not said(examine(text(body.replace("Cast <to = 1>", "Neg"))))  # without the Cast it loads
+
+
+def test_an_operator_that_the_checker_does_not_know_is_a_note():
+    body = (
+        "g (float[n, 4] x) => (float[n, 4] y) <float[4] s = {1, 1, 1, 1}> "
+        "{ y = SimplifiedLayerNormalization(x, s) }"
+    )
+    found = examine(text(body))
+    assert not said(found)
+    assert any(
+        "does not know the operator SimplifiedLayerNormalization" in line for line in said(found, "note")
+    )
+
+
+def test_axes_that_follow_from_others_and_the_size_of_a_state_are_no_fault():
+    """As onnxruntime-genai's builder writes a decoder: the size of a head has a name, two lengths a total."""
+    body = (
+        "g (float[batch, sequence_length, 4] x, int64[batch, total_sequence_length] attention_mask,"
+        " float[batch, past_sequence_length, kv_cache_dim] past_key)"
+        " => (float[batch, t, 4] present, float[batch, t] y) {"
+        " present = Concat <axis = 1> (past_key, x) m = Cast <to = 1> (attention_mask)"
+        " r = ReduceSum <keepdims = 0> (present, two) y = Mul(r, m) }"
+    )
+    found = examine(text(body, two=np.array([2])))
+    assert not said(found)
+    assert [line for line in said(found, "note") if "kv_cache_dim" in line] == [
+        "The axis 'kv_cache_dim' has a name, and one size: 4."
+    ]
+
+
+def quantised(operators: str) -> onnx.ModelProto:
+    weight = np.random.default_rng(0).integers(-90, 90, (64, 64)).astype(np.int8)
+    body = f"g (float[n, 64] x) => (float[n, 64] y) {{ {operators} }}"
+    return text(body, w=weight, s=np.float32(0.02), z=np.uint8(128))
+
+
+def test_dynamic_quantisation_over_a_batch_is_named_with_its_amount():
+    rest = " h = MatMulInteger(q, w, zero) f = Cast <to = 1> (h) y = Mul(f, scale)"
+    found = examine(quantised("q, scale, zero = DynamicQuantizeLinear(x)" + rest))
+    [symptom] = [s for s in found.symptoms if s.severity != "note"]
+    assert re.search(r"by up to [\d.]+ of [\d.]+", symptom.what)
+    assert symptom.why == "DynamicQuantizeLinear takes its scale from the whole batch."
+    static = "q = QuantizeLinear(x, s, z) zero = Identity(z) scale = Identity(s)"
+    assert not said(examine(quantised(static + rest)))
+
+
+def test_shape_inference_that_onnx_cannot_do_is_no_risk():
+    body = (
+        "g (float[n, 1] x) => (seq(map(int64, float)) y) {"
+        " l, p = ai.onnx.ml.LinearClassifier <coefficients = [1.0, -1.0], intercepts = [0.0, 0.0], "
+        "classlabels_ints = [0, 1]> (x) y = ai.onnx.ml.ZipMap <classlabels_int64s = [0, 1]> (p) }"
+    )
+    assert not said(examine(text(body)))
+
+
+@pytest.mark.parametrize(
+    ("body", "node"),
+    [
+        ("g (float[n] x) => (float[n] y) { r = Log(x) y = Abs(r) }", "Log"),
+        ("g (float[n, 4] x) => (float[n, 4] y) { s = Sqrt(x) a = Add(s, x) y = Softmax(a) }", "Sqrt"),
+    ],
+)
+def test_the_first_node_that_makes_nan_is_named(body, node):
+    assert any(f": {node} " in line and "makes it first" in line for line in said(examine(text(body))))
+    assert not said(examine(text(body.replace(node + "(", "Exp("))))
+
+
+def test_a_cast_that_a_converter_to_float16_left_is_named():
+    body = "g (int64[n] i) => (float16[n] y) { f = Cast <to = 1> (i) y = Identity(f) }"
+    model = text(body)
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("f", onnx.TensorProto.FLOAT16, ["n"]))
+    loading = next(s for s in examine(model).symptoms if "refuses to load" in s.what)
+    assert "op_block_list=['Cast']" in loading.then
+    model.graph.node[0].attribute[0].i = onnx.TensorProto.FLOAT16  # as the advice says
+    assert not said(examine(model))
+
+
+# Beside PyTorch
+
+
+class Half(torch.nn.Module):
+    def forward(self, x):
+        return x // 2
+
+
+class Sum(torch.nn.Module):
+    def forward(self, x, i, v):
+        return x.index_add(0, i, v)
+
+
+class Packed(torch.nn.Module):
+    """Accepts lengths in falling order only, and the first one as long as the longest."""
+
+    def forward(self, x, n):
+        if not (n[:-1] >= n[1:]).all() or n[0] != x.shape[1]:
+            raise ValueError("lengths must be sorted")
+        return x * n[:, None]
+
+
+class Pool(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.adaptive_avg_pool2d(x, (6, 6))
+
+
+HALVED = "g (int64[4] x) => (int64[4] y) <int64 two = {2}> { y = Div(x, two) }"
+SUMMED = (
+    "g (float[5] x, int64[3] i, float[3] v) => (float[5] y) "
+    '{ a = GatherElements(x, i) b = Add(a, v) y = ScatterElements <reduction = "none"> (x, i, b) }'
+)
+PACKED = (
+    "g (float[b, t] x, int64[b] n) => (float[b, t] y) <int64[1] one = {1}> "
+    "{ f = Cast <to = 1> (n) u = Unsqueeze(f, one) y = Mul(x, u) }"
+)
+POOLED = (
+    "g (float[1, 2, h, w] x) => (float[1, 2, a, b] y) "
+    "{ y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x) }"
+)
+
+
+def half():
+    return Half(), torch.tensor([-7, 7, -1, 5])
+
+
+def summing():
+    return Sum(), (torch.zeros(5), torch.tensor([0, 2, 2]), torch.ones(3))
+
+
+def packed():
+    return Packed(), (torch.ones(3, 7), torch.tensor([7, 5, 2]))
+
+
+def pool():
+    return Pool(), torch.randn(1, 2, 12, 12, generator=torch.Generator().manual_seed(0))
+
+
+def strict():
+    return Packed(), (torch.ones(3, 7), torch.tensor([2, 5, 7]))
+
+
+@pytest.mark.parametrize(
+    ("body", "factory", "says", "section"),
+    [
+        (HALVED, "half", "With the example the file is wrong: y: 2 of 4 elements", "8. Can all links hold"),
+        (
+            SUMMED,
+            "summing",
+            "With the example the file is wrong: y: 1 of 5 elements",
+            "10. The other patients",
+        ),
+        (
+            PACKED.replace("Mul(x, u)", "Sub(x, u)"),
+            "packed",
+            "With the example the file is wrong",
+            "6. The outputs",
+        ),
+        (POOLED, "pool", "With h = 13, w = 12 the file is wrong: y: ", "1. Right at"),
+    ],
+)
+def test_against_pytorch_the_example_comes_first_and_the_lesson_follows(
+    tmp_path, body, factory, says, section
+):
+    path = tmp_path / "m.onnx"
+    onnx.save(text(body), path)
+    found = examine(path, reference=f"{__name__}:{factory}")
+    worst = found.symptoms[0]
+    assert worst.severity == "wrong"
+    assert re.match(says, worst.what), worst.what
+    assert worst.place[1].startswith(section)
+
+
+def test_advice_for_a_wrong_file_makes_it_agree(tmp_path):
+    path = tmp_path / "m.onnx"
+    summed = SUMMED.replace("a = GatherElements(x, i) b = Add(a, v) ", "").replace("(x, i, b)", "(x, i, v)")
+    onnx.save(text(summed.replace('"none"', '"add"')), path)
+    found = examine(path, reference=f"{__name__}:summing")
+    assert not said(found)
+    assert "Compared with PyTorch at the example." in found.verdict("")
+
+
+def test_lengths_that_pytorch_wants_sorted_are_compared_and_a_refusal_is_said(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(text(PACKED), path)
+    found = examine(path, reference=f"{__name__}:packed")
+    assert not said(found)
+    assert "Compared with PyTorch at b = 1, 2, 3, 4, 6, 7; t = 1, 6, 7, 8, 14, 15." in found.verdict("")
+    refused = examine(path, reference=f"{__name__}:strict")
+    assert said(refused) == ["Nothing was compared: PyTorch refused the example and every other size."]
+    assert "lengths must be sorted" in refused.symptoms[0].why
+
+
+# For machines
+
+
+def test_annotations_json_and_what_to_fail_on(tmp_path, capsys):
+    path = tmp_path / "a,b.onnx"
+    onnx.save(text("g (float[n] x, float[n] z) => (float[n] y) { y = Relu(x) }"), path)
+    assert main(["doctor", str(path), "--format", "github"]) == 1
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(
+        f"::warning file={tmp_path}/a%2Cb.onnx,title=onnxlab doctor::No node reads the input z."
+    )
+    assert last.startswith("0 wrong, 1 risk")
+    assert main(["doctor", str(path), "--fail-on", "wrong", "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert read["healthy"] is False
+    assert {"name", "nodes", "size", "symptoms", "tried", "not_tried"} <= read.keys()
+    assert {"severity", "what", "why", "then", "chapter", "section"} == read["symptoms"][0].keys()
+    with pytest.raises(SystemExit):
+        main(["doctor", "--help"])
+    assert "Exit codes" in capsys.readouterr().out
