@@ -309,7 +309,7 @@ def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     (tmp_path / "lab05-before-reset_mine.ipynb").write_text("older work")
     assert main(["check", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
-    assert "uses-bitshift" in printed
+    assert "rshift-symbolic" in printed
     assert "before-reset" not in printed
 
 

@@ -59,10 +59,10 @@ def enlarged_photograph(page: Page) -> None:
     assert picture.evaluate("image => image.naturalWidth") == 135
     handle.focus()
     handle.press("ArrowRight")
-    expect(label).to_have_text("40 x 45 becomes 130 x 146 pixels")
-    page.wait_for_function("() => document.querySelector('img.widget-image').naturalHeight === 130")
+    expect(label).to_have_text("40 x 45 becomes 150 x 168 pixels")
+    page.wait_for_function("() => document.querySelector('img.widget-image').naturalHeight === 150")
     shown = picture.evaluate("image => [image.clientHeight, image.clientWidth]")
-    assert shown == [130, 146], "the picture is stretched"
+    assert shown == [150, 168], "the picture is stretched"
 
 
 # What a learner does in a chapter that has been run.

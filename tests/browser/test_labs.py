@@ -21,7 +21,7 @@ MISTAKES = {
     "dynamic-axes-for": ("> 1", "> 0"),
     "untangle": (".clamp(min=0.001)", ".clamp(min=0.001).item()"),
     "asinh-symbolic": ('g.op("Asinh", x)', 'g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Mul", x, x))))'),
-    "uses-bitshift": ('"BitShift" in op_types(result)', "not dtype.is_signed"),
+    "uint8-shift-translation": ('direction="LEFT"', 'direction="RIGHT"'),
     "scales-input": ("return number, ", "return 1, "),
     "to-global-indices": ("torch.arange(n * c).reshape(n, c, 1, 1)", "torch.arange(c).reshape(1, c, 1, 1)"),
     "fold-batchnorm": ("(sum(old) - mean)", "(sum(old) + mean)"),

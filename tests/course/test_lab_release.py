@@ -92,10 +92,10 @@ def test_a_changed_solution_is_found_and_synced(course):
 
 def with_other_solution(course: Path, between: str) -> Path:
     """Write something else where a solution stands that the judge knows, too."""
-    path = course / "solutions" / "lab06_resize_scales.ipynb"
+    path = course / "solutions" / "lab14_speed.ipynb"
     notebook = read(ROOT / "solutions" / path.name)
     for cell in notebook["cells"]:
-        if "def one_pixel_safe(" in cell["source"]:
+        if "def let_it_fuse(" in cell["source"]:
             cell["source"] = re.sub(r"    ### BEGIN.*END SOLUTION", between, cell["source"], flags=re.DOTALL)
     write(notebook, path)
     return path
@@ -103,7 +103,7 @@ def with_other_solution(course: Path, between: str) -> Path:
 
 @pytest.mark.parametrize("body", ["", "    ...\n", "    return None\n\n"])
 def test_sync_fills_a_solution_whatever_stands_in_its_place(course, body):
-    complete = (ROOT / "solutions" / "lab06_resize_scales.ipynb").read_bytes()
+    complete = (ROOT / "solutions" / "lab14_speed.ipynb").read_bytes()
     between = f"    ### BEGIN SOLUTION\n{body}    ### END SOLUTION"
     path = with_other_solution(course, between)
     sync(course)
@@ -124,7 +124,7 @@ def test_sync_writes_a_labs_points_into_the_instructors_guides(course):
 
 def test_sync_refuses_a_solution_that_has_no_place_in_its_notebook(course):
     with_other_solution(course, "    pass")
-    with pytest.raises(LabNotInSync, match=r"no place for the solution one_pixel_safe\(\)"):
+    with pytest.raises(LabNotInSync, match=r"no place for the solution let_it_fuse\(\)"):
         sync(course)
 
 

@@ -72,7 +72,7 @@ def both(module, args, old=None, new=None):
 
 
 def parity(module, result, *inputs) -> str:
-    return word(compare(module, result, list(inputs)).ok()) if result.ok else "error"
+    return word(compare(module, result, list(inputs)).right) if result.ok else "error"
 
 
 def refused(argument: str) -> str:

@@ -26,14 +26,13 @@ CONTRACTS = contracts()
 # One of each family, by what its judge reads: answers in JSON, in arrays, a rewritten model, a model of each
 # exporter, many models of one scene, a model with the arrays it was made from.
 FAMILIES = (
-    "uses-bitshift",
     "to-global-indices",
     "letterbox",
     "fold-batchnorm",
     "loop-count-as-input",
     "asinh-translation",
-    "safely-registered",
-    "pipeline-reader",
+    "rshift-symbolic",
+    "clip-fault",
 )
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>'
 TEXTS = {

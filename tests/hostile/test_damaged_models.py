@@ -2,10 +2,10 @@
 
 import contextlib
 import io
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import patch
 
-import netron
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -109,7 +109,9 @@ def commanded(path: Path, data: bytes) -> None:
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
-            patch.object(netron, "wait", netron.stop),  # `open` serves until somebody presses Ctrl+C
+            patch.object(
+                ThreadingHTTPServer, "serve_forever", side_effect=KeyboardInterrupt
+            ),  # Ctrl+C ends `open`
         ):
             code = main(command)
         private(out.getvalue())

@@ -139,7 +139,7 @@ def test_a_declared_translation_takes_part_in_an_export(function):
     record = Exercise(
         id="asinh-plus",
         title="Translate asinh",
-        points=1,
+        minutes=5,
         answers=("asinh_plus",),
         parts=("a valid model", "right"),
         hints=("Which operator?", "Asinh", "`return op.Asinh(x)`"),

@@ -46,7 +46,7 @@ def test_a_name_that_cannot_be_an_exercise_is_refused_and_nothing_written(tmp_pa
     for lab, name, says in (
         ("lab99", "double-it", "There is no lab"),
         ("lab04", "Double It", "no name for an exercise"),
-        ("lab04", "missing-rules", "exists"),
+        ("lab04", "asinh-symbolic", "exists"),
     ):
         with pytest.raises(ExerciseRefused, match=says):
             write_exercise(tmp_path, lab, name)

@@ -151,3 +151,14 @@ def test_a_reader_waits_for_the_notebook_that_repairs_a_damaged_file(file):
             file.write_text(json.dumps({ASINH.id: {"passed": True, "attempts": 1}}))
         assert reader.result().passed
     assert not list(file.parent.glob("*damaged*"))
+
+
+def test_a_file_with_exercises_that_the_course_no_longer_has_is_read_and_kept(file):
+    file.parent.mkdir(parents=True)
+    old = {"passed": True, "attempts": 3, "last": "passed", "hints": 1}
+    file.write_text(json.dumps({"uses-bitshift": old, "halve": old, ASINH.id: old}))
+    standings, message = progress.standings()
+    assert message == ""
+    assert sum(entry.points for entry in standings) == ASINH.points
+    progress.record(outcome(Status.ERROR))
+    assert json.loads(file.read_text())["halve"] == old

@@ -12,12 +12,10 @@ import torch
 from measurements import train_detector, train_digits, train_gpt
 from measurements.atlas import support
 from measurements.atlas.recording import versions
-from measurements.atlas.rules import torchscript_rule
 from measurements.back_ends.__main__ import HERE, measure
 from measurements.back_ends.models import Files, by_hand, pooling
 from measurements.record_runtimes import measured, write_versions
 from onnxlab import digits, gpt, history
-from onnxlab.judges.lab04_asinh.missing_rules import REFUSING
 from onnxlab.networks import detection
 from onnxlab.operators import known_operators, links, recording
 
@@ -46,18 +44,6 @@ def test_the_links_of_an_operator_are_as_recorded(operator):
                 part.text for part in (computed.operator, computed.rule, computed.schema, computed.kernel)
             ]
             assert [link.text for link in links(operator, exporter.value, opset)] == texts
-
-
-@same_versions
-def test_lab04_knows_the_rules_that_only_raise():
-    assert known_operators() == support.known_operators()
-    refusing = {
-        (name.removesuffix("_"), opset)
-        for name in [*known_operators(), "aten::scan"]
-        for opset in range(9, 21)
-        if (rule := torchscript_rule(name, opset)) and rule.refuses
-    }
-    assert refusing == {(name, opset) for name, last in REFUSING.items() for opset in range(9, last + 1)}
 
 
 def test_the_weights_reach_the_documented_quality(request):

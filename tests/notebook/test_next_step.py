@@ -21,8 +21,8 @@ from onnxlab.notebook.predict.answers import Score, scores
 
 ROOT = Path(__file__).parents[2]
 VIEW = "application/vnd.jupyter.widget-view+json"
-BITSHIFT = lab("lab05")
-FIRST, SECOND, THIRD, LAST = BITSHIFT.exercises
+RESIZE = lab("lab06")
+FIRST, SECOND, LAST = RESIZE.exercises
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +30,17 @@ def course(tmp_path, monkeypatch):
     """A course with a lab and a chapter; the learner is in labs/."""
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     cells = [
-        {"cell_type": "markdown", "id": "intro", "source": ["# Lab 5"]},
-        {"cell_type": "markdown", "id": "second", "source": ["## Find a wrong shift\n", "\n", "Write it."]},
-        {"cell_type": "code", "id": "check", "source": [f'check("{SECOND.id}", find_wrong_shift)']},
+        {"cell_type": "markdown", "id": "intro", "source": ["# Lab 6"]},
+        {
+            "cell_type": "markdown",
+            "id": "second",
+            "source": ["## A Resize with two faces\n", "\n", "Do."],
+        },
+        {"cell_type": "code", "id": "check", "source": [f'check("{SECOND.id}", DynamicResize)']},
     ]
     for path, content in (
-        (f"labs/{BITSHIFT.name}.ipynb", cells),
-        ("notebooks/09_dynamic_resize.ipynb", []),
+        (f"labs/{RESIZE.name}.ipynb", cells),
+        ("notebooks/10_backends_differ.ipynb", []),
     ):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(json.dumps({"cells": content}))
@@ -96,9 +100,9 @@ def test_a_beginner_is_sent_to_the_chapters_in_order_and_to_a_lab_after_its_chap
 def test_a_lab_that_was_begun_comes_first_and_what_was_left_out_last(answer):
     end(SECOND.id, Status.INCORRECT)
     assert next_id() == FIRST.id
-    for record_of_lab in BITSHIFT.exercises:
+    for record_of_lab in RESIZE.exercises:
         end(record_of_lab.id)
-    assert next_id() == "09_dynamic_resize", "the chapter after lab05"
+    assert next_id() == "10_backends_differ", "the chapter after lab06"
     answer("20_clinic")
     for record_of_lab in lab("lab13").exercises:
         end(record_of_lab.id)
@@ -107,12 +111,11 @@ def test_a_lab_that_was_begun_comes_first_and_what_was_left_out_last(answer):
 
 def test_after_a_pass_the_same_lab_goes_on_before_the_next_one():
     end(SECOND.id)
-    assert next_id(SECOND.id) == THIRD.id
+    assert next_id(SECOND.id) == LAST.id
     end(LAST.id)
     assert next_id(LAST.id) == FIRST.id
     end(FIRST.id)
-    end(THIRD.id)
-    assert next_id(THIRD.id) == "09_dynamic_resize", "never a lab before its chapter"
+    assert next_id(FIRST.id) == "10_backends_differ", "never a lab before its chapter"
 
 
 def test_nothing_is_next_when_everything_is_done(answer):
@@ -126,39 +129,39 @@ def test_nothing_is_next_when_everything_is_done(answer):
 
 def test_a_pass_leads_on_by_a_bar_and_links():
     end(FIRST.id)
-    markup = way_on(BITSHIFT, FIRST)
-    assert "1 of 4 exercises in this lab" in markup
-    assert 'style="width: 25%"' in markup
-    assert f'href="{BITSHIFT.name}.ipynb#cell-id=second"' in markup
+    markup = way_on(RESIZE, FIRST)
+    assert "1 of 3 exercises in this lab" in markup
+    assert 'style="width: 33%"' in markup
+    assert f'href="{RESIZE.name}.ipynb#cell-id=second"' in markup
     assert "card" not in markup
 
 
 def test_the_last_pass_of_a_lab_shows_a_card_and_the_next_lab():
-    for record_of_lab in BITSHIFT.exercises:
+    for record_of_lab in RESIZE.exercises:
         end(record_of_lab.id)
-    markup = way_on(BITSHIFT, LAST)
-    assert f"Lab passed: {BITSHIFT.title}" in markup
-    assert all(f"\u2713 {record_of_lab.title}" in markup for record_of_lab in BITSHIFT.exercises[1:])
-    assert "15 of 15 points" in markup
-    assert 'href="../notebooks/09_dynamic_resize.ipynb"' in markup
+    markup = way_on(RESIZE, LAST)
+    assert f"Lab passed: {RESIZE.title}" in markup
+    assert all(f"\u2713 {record_of_lab.title}" in markup for record_of_lab in RESIZE.exercises[1:])
+    assert f"{RESIZE.points} of {RESIZE.points} points" in markup
+    assert 'href="../notebooks/10_backends_differ.ipynb"' in markup
 
 
 def test_a_copy_that_runs_is_linked_and_a_missing_notebook_is_not(monkeypatch, tmp_path):
-    copy = tmp_path / "labs" / f"{BITSHIFT.name}-Copy1.ipynb"
+    copy = tmp_path / "labs" / f"{RESIZE.name}-Copy1.ipynb"
     copy.write_text("damaged")
     monkeypatch.setenv("JPY_SESSION_NAME", f"/labs/{copy.name}")
     end(FIRST.id)
-    assert f'href="{copy.name}"' in way_on(BITSHIFT, FIRST)
+    assert f'href="{copy.name}"' in way_on(RESIZE, FIRST)
     monkeypatch.chdir("/")
-    assert "href" not in way_on(BITSHIFT, FIRST)
+    assert "href" not in way_on(RESIZE, FIRST)
 
 
 def test_a_chapter_that_works_in_a_temporary_folder_has_its_links(monkeypatch, tmp_path):
-    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "notebooks" / "09_dynamic_resize.ipynb"))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "notebooks" / "10_backends_differ.ipynb"))
     monkeypatch.chdir(tmp_path.parent)
     markup = progress_map(standings()[0])
-    assert f'href="../labs/{BITSHIFT.name}.ipynb#cell-id=second"' in markup
-    assert 'href="09_dynamic_resize.ipynb"' in markup
+    assert f'href="../labs/{RESIZE.name}.ipynb#cell-id=second"' in markup
+    assert 'href="10_backends_differ.ipynb"' in markup
 
 
 def test_the_map_begins_with_where_to_go_on():
@@ -167,10 +170,10 @@ def test_the_map_begins_with_where_to_go_on():
     markup = progress_map(standings()[0])
     assert markup.startswith('<p><a class="go" ')
     assert re.findall("<details open>.*?</details>", markup) == [
-        part for part in re.findall("<details.*?</details>", markup) if BITSHIFT.name in part
+        part for part in re.findall("<details.*?</details>", markup) if RESIZE.name in part
     ]
     assert "(tried, timed out)" in markup
-    assert f"{BITSHIFT.title}</a> · 2 of 15 points" in markup
+    assert f"{RESIZE.title}</a> · {FIRST.points} of {RESIZE.points} points" in markup
 
 
 def test_a_button_shows_what_its_action_displays():

@@ -150,8 +150,8 @@ def _(model: Exported) -> Any:
 
 @calls("03 export_checked")
 def _(model: Exported) -> Any:
-    ordinary, shapes = model.ordinary, exported_by_default(model)
-    given = {"kwargs": ordinary.kwargs, **ordinary.options, **shapes}
+    ordinary = model.ordinary
+    given = {"kwargs": ordinary.kwargs, **ordinary.options, "dynamic_shapes": ordinary.shapes}
     with remembered_export(model):
         call = recipe("03").export_checked
         call(ordinary.module, ordinary.args, model.folder / "model.onnx", ordinary.others, **given)
@@ -166,7 +166,9 @@ def _(model: Exported) -> Any:
 @calls("04b check_sizes")
 def _(model: Exported) -> Any:
     examples, captured = cases(model), None
-    if model.exporter == "torch.export" and expectations.tried("08 export_checked", model.name):
+    if model.exporter == "torch.export" and expectations.tried(
+        "08 export_checked", model.name, model.exporter
+    ):
         module = model.ordinary.module
         with contextlib.suppress(UserError):  # torch.export alone unrolls a GRU: no free length
             captured = torch.export.export(module, examples[0], dynamic_shapes=captured_shapes(model))
@@ -191,25 +193,19 @@ def _(model: Exported) -> Any:
 @calls("06 trace_breakers")
 def _(model: Exported) -> Any:
     ordinary = model.ordinary
-    try:
-        lines = recipe("06").trace_breakers(ordinary.module, ordinary.args, ordinary.kwargs)
-    except (RuntimeError, TypeError) as error:  # torch's own: the module cannot be traced
-        return str(error)
+    lines = recipe("06").trace_breakers(ordinary.module, ordinary.args, ordinary.kwargs)
     return not lines or "; ".join(lines.values())
 
 
 @calls("07 missing_links")
 def _(model: Exported) -> Any:
-    [args, *_], _ = cases(model), exported_by_default(model)
-    missing = recipe("07").missing_links(model.ordinary.module, args)
+    missing = recipe("07").missing_links(model.ordinary.module, model.ordinary.args)
     return not any(missing.values()) or str(missing)
 
 
 @calls("08 export_checked")
 def _(model: Exported) -> Any:
-    examples, _ = cases(model), exported_by_default(model)
-    with remembered_export(model):
-        recipe("08").export_checked(model.ordinary.module, examples, dynamic_shapes=captured_shapes(model))
+    recipe("08").export_checked(model.ordinary.module, cases(model), dynamic_shapes=model.ordinary.shapes)
 
 
 def in_runtime(path: Path, feed: dict[str, Any]) -> list[Any]:
@@ -244,8 +240,6 @@ def remembered_export(model: Exported) -> Iterator[None]:
     usual = pytree.tree_structure((ordinary.passed, ordinary.kwargs))
 
     def export(module: Any, args: Any = (), file: Any = None, **options: Any) -> Any:
-        if isinstance(module, torch.export.ExportedProgram):
-            return SimpleNamespace(model_proto=onnx.load(model.path))
         if pytree.tree_structure((args, options.get("kwargs"))) != usual:
             return real(module, args, file, **options)
         for source in sorted(model.path.parent.glob(f"{model.path.name}*")):
@@ -254,13 +248,6 @@ def remembered_export(model: Exported) -> Iterator[None]:
 
     with patch.object(torch.onnx, "export", export if ordinary.is_plain else real):
         yield
-
-
-def exported_by_default(model: Exported) -> Any:
-    """What a recipe takes that exports by itself, without a choice of the exporter."""
-    if model.exporter == "TorchScript":
-        raise NotForSuch("exports by itself, by the default exporter")
-    return {"dynamic_shapes": model.ordinary.shapes}
 
 
 def cases(model: Exported) -> list[tuple[Any, ...]]:
@@ -276,8 +263,8 @@ def captured_shapes(model: Exported) -> Any:
 
 @calls("12 first_failure")
 def _(model: Exported) -> Any:
-    ordinary, shapes = model.ordinary, exported_by_default(model)
-    given = {"kwargs": ordinary.kwargs, "others": ordinary.others, **shapes}
+    ordinary = model.ordinary
+    given = {"kwargs": ordinary.kwargs, "others": ordinary.others, "dynamic_shapes": ordinary.shapes}
     with remembered_export(model):
         call = recipe("12").first_failure
         step, reason = call(
@@ -360,13 +347,17 @@ def _ends(path: Path) -> tuple[Any, Any]:
 
 @calls("17b check_padding")
 def _(model: Exported) -> Any:
-    if not model.name.startswith(("encoder", "left_padded", "bert")):
-        raise NotForSuch("takes a function of tokens, mask and positions")
     session, padding = ort.InferenceSession(model.path, providers=["CPUExecutionProvider"]), recipe("17b")
     names, output = [value.name for value in session.get_inputs()], session.get_outputs()[0].name
 
+    given = (
+        {"names": names[:3], "output": output}
+        if model.name.startswith(("encoder", "left_padded", "bert"))
+        else {}
+    )
+
     def run(*arrays: np.ndarray) -> np.ndarray:
-        return padding.run_empty(session, *arrays, names=names[:3], output=output)
+        return padding.run_empty(session, *arrays, **given)
 
     padding.check_padding(run, [[1, 2, 3, 4], [5], [6, 7]])
 
@@ -374,8 +365,6 @@ def _(model: Exported) -> Any:
 @calls("18 check_sequences")
 def _(model: Exported) -> Any:
     ordinary = model.ordinary
-    if ordinary.draw is None:
-        raise NotForSuch("takes a function that draws inputs of a batch and a length")
     return judged(recipe("18").check_sequences(ordinary.module.eval(), ordinary.draw, model.path))
 
 

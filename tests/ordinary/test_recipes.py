@@ -5,7 +5,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 import onnx
@@ -33,7 +32,9 @@ def said(recipe: str, model: str, exporter: str) -> str:
 
 def differences(recipe: str, exporter: str) -> Iterator[str]:
     models = [name for name in MODELS if recipe == EXPORT or expected(EXPORT, name, exporter) == RIGHT]
-    for model in filter(partial(tried, recipe), models):
+    for model in models:
+        if not tried(recipe, model, exporter):
+            continue
         want, got = expected(recipe, model, exporter), said(recipe, model, exporter)
         if want != got if RIGHT in (want, got) else want not in got:
             yield f"{model}, {exporter}: {' '.join(got.split())[:300]!r}, expected {want!r}"

@@ -13,7 +13,7 @@ _STATEMENT = """
 [[exercise]]
 id = "{id}"
 title = "Double every number"
-points = 1
+minutes = 5
 answers = ["{function}"]
 parts = ["right for every drawn array"]
 hints = ["What does one number become?", "Arithmetic works on whole arrays.", "`return 2 * x`"]

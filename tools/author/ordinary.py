@@ -20,7 +20,7 @@ pairs. It is generated: change `tests/ordinary/expected.toml`, then run `python 
 - **refused**: the recipe stops, and says why; the sentences are below the tables.
 - **named**: the recipe names what is to be changed in the module or in its inputs, as it promises.
 - **-**: the recipe is not for such a model, or the exporter gives no file.
-- Empty: not tried; the recipe takes long and was given a few models of each kind.
+- Empty: not tried; below the tables stands on which models and files a recipe is tried.
 
 Where the exporters differ, the file of torch.export comes first: `right / -`.
 """
@@ -52,11 +52,10 @@ def _rows(models: Mapping[str, str], export: Outcomes, recipes: Mapping[str, Out
 
 
 def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
-    if any(model not in listed for listed in outcomes.get("sample", {}).values()):
-        return ""
     words = [
         "-" if _outcome(model, exporter, export) != "right" else _outcome(model, exporter, outcomes)
         for exporter in EXPORTERS
+        if all(_named(model, exporter, listed) for listed in outcomes.get("sample", {}).values())
     ]
     return " / ".join(dict.fromkeys(words))
 
@@ -64,9 +63,13 @@ def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
 def _outcome(model: str, exporter: str, outcomes: Outcomes) -> str:
     for kind, sentences in outcomes.items():
         for listed in sentences.values():
-            if kind in MARKS and {model, f"{model}, {exporter}", f"*, {exporter}"} & set(listed):
+            if kind in MARKS and _named(model, exporter, listed):
                 return MARKS[kind]
     return "right"
+
+
+def _named(model: str, exporter: str, listed: Sequence[str]) -> bool:
+    return bool({model, f"{model}, {exporter}", f"*, {exporter}"} & set(listed))
 
 
 def _sentences(root: Path, name: str, outcomes: Outcomes) -> Iterator[str]:

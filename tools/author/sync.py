@@ -8,7 +8,7 @@ from pathlib import Path
 from onnxlab import judges
 from onnxlab.course.lab_release import LabNotInSync, release, stamp, worked_in
 from onnxlab.course.notebooks import Notebook, read, write
-from onnxlab.kit.exercise import lab
+from onnxlab.kit.exercise import lab, labs
 from tools.author.predictions import LIST, is_current, write_predictions
 
 _BETWEEN = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=[ \t]*### END SOLUTION)", re.DOTALL)
@@ -25,6 +25,9 @@ def sync(root: Path) -> list[Path]:
         The files that changed.
     """
     changed = [LIST] if write_predictions(root) else []
+    for path, text in _counted(root):
+        path.write_text(text, "utf-8")
+        changed.append(path)
     for solution in _solutions(root):
         stamped = stamp(_solved(read(solution), solution.stem), solution.stem)
         if write(stamped, solution):
@@ -44,6 +47,7 @@ def sync(root: Path) -> list[Path]:
 def out_of_sync(root: Path) -> list[str]:
     """Return what `sync` would change or cannot repair; nothing is written."""
     differences = [] if is_current(root) else [f"{LIST} is not what the chapters ask"]
+    differences += [f"{path.relative_to(root)}: minutes or points of the labs" for path, _ in _counted(root)]
     names = set()
     for solution in _solutions(root):
         names.add(solution.name)
@@ -58,6 +62,19 @@ def out_of_sync(root: Path) -> list[str]:
     differences += [f"{guide.name} has other points than the labs" for guide, _ in _guides(root)]
     extra = sorted(path.name for path in (root / "labs").glob("*.ipynb") if path.name not in names)
     return [*differences, *(f"labs/{name} has no solution" for name in extra)]
+
+
+def _counted(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the guides whose minutes and points are not those of the labs, and what they should say."""
+    for path in (*root.glob("labs/README*.md"), *root.glob("packages/onnxlab-class/docs/instructor*.md")):
+        text = before = path.read_text("utf-8")
+        for record in labs():
+            row = re.compile(rf"^(\| {record.name[:5]} [^|]*\|) \d+ \| \d+ \|", re.MULTILINE)
+            text = row.sub(rf"\1 {record.minutes} | {record.points} |", text)
+        points = sum(record.points for record in labs())
+        text = re.sub(r"\d+(?= points\. Open one| 分\W+在 \[`zh/`\])", str(points), text)
+        if text != before:
+            yield path, text
 
 
 def _solved(notebook: Notebook, name: str) -> Notebook:

@@ -30,6 +30,9 @@ _HIDDEN_TESTS = re.compile(
 )
 """A hidden test in a cell, with its marks."""
 
+_TOTAL = re.compile(r"^\*\*Time:\*\* \d+ minutes\. \*\*Points:\*\* \d+\.", re.MULTILINE)
+_POINTS = re.compile(r"^\*\*\w+ points?(, \d+ minutes)?\*\*$", re.MULTILINE)
+
 _STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")
 
 
@@ -38,7 +41,7 @@ class LabNotInSync(OnnxLabError):
 
 
 def stamp(notebook: Notebook, name: str) -> Notebook:
-    """Return a solution with nbgrader's metadata, and a hidden test in each check cell.
+    """Return a solution with nbgrader's metadata, minutes and points, and a hidden test in each check cell.
 
     Args:
         notebook: The solution.
@@ -48,11 +51,16 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
         LabNotInSync: If an exercise has no check cell, or two, or no solution before it.
     """
     result = copy.deepcopy(notebook)
-    exercises = {exercise.id: exercise for exercise in lab(name).exercises}
+    record = lab(name)
+    exercises = {exercise.id: exercise for exercise in record.exercises}
     answers: list[dict[str, Any]] = []
+    heading: dict[str, Any] = {}
     for cell in result["cells"]:
         cell["metadata"].pop("nbgrader", None)
         if cell["cell_type"] != "code":
+            heading = cell if _POINTS.search(cell["source"]) else heading
+            total = f"**Time:** {record.minutes} minutes. **Points:** {record.points}."
+            cell["source"] = _TOTAL.sub(total, cell["source"], count=1)
             continue
         if _SOLUTION.search(cell["source"]):
             answers.append(cell)
@@ -68,6 +76,11 @@ def stamp(notebook: Notebook, name: str) -> Notebook:
                     subject=what,
                 )
             _stamp_exercise(exercise, answers, cell, match)
+            if heading:
+                points = f"{exercise.points} point{'s' * (exercise.points > 1)}"
+                worth = f"**{points}, {exercise.minutes} minutes**"
+                heading["source"] = _POINTS.sub(worth, heading["source"], count=1)
+                heading = {}
             answers = []
     if exercises:
         raise LabNotInSync(

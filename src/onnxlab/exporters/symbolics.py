@@ -80,28 +80,3 @@ def restored_rules() -> Iterator[None]:
         for name, group, *parts in before:
             group._functions._base, group._functions._overrides, group._functions._merged = parts
             groups[name] = group
-
-
-@contextmanager
-def own_rules() -> Iterator[None]:
-    """Leave only the exporter's own rules for PyTorch's operators, for the length of a block.
-
-    Rules that were registered in addition are back after it.
-
-    Example:
-        >>> with symbolic("aten::asinh", lambda g, x: g.op("Asinh", x)):
-        ...     with own_rules():
-        ...         print(rule_opsets("aten::asinh"))
-        ...     rule_opsets("aten::asinh")
-        None
-        (9,)
-    """
-    with restored_rules():
-        groups = registration.registry._registry
-        for name in [name for name in groups if name.startswith("aten::")]:
-            functions = groups[name]._functions
-            for opset in list(functions._overrides):
-                functions.remove_override(opset)
-            if not functions:
-                del groups[name]
-        yield

@@ -77,7 +77,7 @@ class Exercise:
     Attributes:
         id: Its name in kebab-case, for `check` and `hint`; in snake_case, that of its modules.
         title: What is to be done, in one line.
-        points: What it is worth.
+        minutes: How long it takes somebody who has read the chapter.
         answers: The names of the functions and classes that the learner writes.
         parts: What has to hold, each as a claim about the learner's work ("the factor is an input"), in the
             order in which they are reported.
@@ -92,7 +92,7 @@ class Exercise:
 
     id: str
     title: str
-    points: int
+    minutes: int
     answers: tuple[str, ...]
     parts: tuple[str, ...]
     hints: tuple[str, str, str]
@@ -101,6 +101,11 @@ class Exercise:
     time_limit: float = 20.0
     produce: "Produce | None" = field(default=None, compare=False, repr=False)
     judges: "Judges | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def points(self) -> int:
+        """What it is worth: a point for five minutes."""
+        return max(1, self.minutes // 5)
 
     @property
     def module(self) -> str:
@@ -128,6 +133,11 @@ class Lab:
     title: str
     after: str
     exercises: tuple[Exercise, ...]
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes."""
+        return sum(exercise.minutes for exercise in self.exercises)
 
     @property
     def points(self) -> int:

@@ -23,6 +23,7 @@ from onnxlab.kit.exercise import Judge
 from onnxlab.kit.outcome import RETURN, Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.message import Message, with_templates
+from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.refusals import named_reason
 
 # These failures of a written model are left to the judges: they can show a counterexample.
@@ -232,10 +233,10 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
 
     Example:
         >>> try:
-        ...     require_model(onnx.ModelProto(), "halve()")
+        ...     require_model(onnx.ModelProto(), "lower_for()")
         ... except Wrong as wrong:
         ...     print(wrong.message)
-        halve() returned an empty ModelProto.
+        lower_for() returned an empty ModelProto.
     """
     require_type(value, onnx.ModelProto, what)
     assert isinstance(value, onnx.ModelProto)
@@ -249,6 +250,16 @@ def require_model(value: object, what: str) -> onnx.ModelProto:
                 msg, "`onnx.helper.make_model(graph, ir_version=..., opset_imports=...)` makes one with both."
             )
     return value
+
+
+def require_untouched(given: Iterable[torch.Tensor], before: Iterable[torch.Tensor]) -> None:
+    """Refuse an answer that wrote to the tensors that it was given."""
+    for tensor, original in zip(given, before, strict=True):
+        if tensor.shape != original.shape or not compare_outputs(original, tensor, rtol=0, atol=0):
+            raise Wrong(
+                "An input that was passed to the module was changed by the call.",
+                "It belongs to the caller. Which operation of yours writes to its argument, as `mul_` does?",
+            )
 
 
 def require_unchanged(given: torch.nn.Module, fresh: torch.nn.Module, inputs: Iterable[torch.Tensor]) -> None:

@@ -19,9 +19,8 @@ from onnxlab.kit.outcome import Difference, Evidence, Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
 from onnxlab.model.distance import Array, magnitude
-from onnxlab.model.distance import difference as distance
 from onnxlab.model.graph import dims, edges, walk
-from onnxlab.runtime.parity import Counterexample, smallest_counterexample
+from onnxlab.runtime.parity import Counterexample, mismatches, smallest_counterexample
 from onnxlab.runtime.refusals import parse_refusal, short_reason
 from onnxlab.runtime.session import open_session
 
@@ -224,6 +223,8 @@ def difference(
         name = f"{arguments[number]} = " if number < len(arguments) else ""
         kind = f"{array.dtype}{list(array.shape)}"
         value = shown_whole(array) or ("" if counterexample.torch is None else _short(part))
+        if counterexample.torch is None and _kind(counterexample.reason) == "shape":
+            value = ""  # of a wrong shape the shapes say why
         inputs.append(f"{name}{value} ({kind})" if value else f"{name.replace(' =', ':')}{kind}")
     if counterexample.torch is None:
         reason = counterexample.reason[: 2 * LONGEST]
@@ -512,12 +513,9 @@ def first_mismatch(expected: Array, actual: Array, tolerance: float = _TOLERANCE
         >>> first_mismatch(np.array([np.inf, np.nan, 2.0]), np.array([np.inf, np.nan, 3.0]))
         (2,)
     """
-    if expected.dtype.kind in "iub":
-        allowed = 0.0
-    else:
-        sizes = magnitude(expected)
-        allowed = tolerance * (1.0 + sizes[np.isfinite(sizes)].max(initial=0.0))
-    apart = np.argwhere(distance(expected, actual) > allowed)
+    sizes = magnitude(expected)
+    allowed = tolerance * (1.0 + sizes[np.isfinite(sizes)].max(initial=0.0))
+    apart = np.argwhere(mismatches(expected, actual, 0, allowed)[1])
     return tuple(map(int, apart[0])) if len(apart) else None
 
 

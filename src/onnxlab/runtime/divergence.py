@@ -10,9 +10,10 @@ import torch
 
 from onnxlab.errors import UnknownValue
 from onnxlab.message import Message
-from onnxlab.model.distance import Array, largest_difference
+from onnxlab.model.distance import Array
 from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
+from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.session import feeds, open_session
 
 
@@ -65,8 +66,9 @@ def first_divergence(
     actual = intermediates(model, *inputs, names=names) if names else {}
     for name in names:
         problem = _problem(expected[name], actual[name])
-        max_abs = float("inf") if problem else largest_difference(expected[name], actual[name])
-        if problem or max_abs > atol:
+        compared = compare_outputs(expected[name], actual[name], rtol=0, atol=atol)
+        if not compared:
+            max_abs = float("inf") if problem else compared.difference
             return Divergence(name, _suspects(model, name, expected), max_abs, problem)
     return None
 

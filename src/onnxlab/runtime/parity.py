@@ -11,7 +11,8 @@ import torch
 from onnxlab.message import Message
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.load import ModelLike
-from onnxlab.runtime.comparison import as_tensor, distances
+from onnxlab.runtime.comparison import Comparison, as_tensor, compare_outputs, distances
+from onnxlab.runtime.export_check import check_export
 from onnxlab.runtime.refusals import named_reason
 from onnxlab.runtime.session import arrays, feeds, open_session
 
@@ -51,11 +52,6 @@ class PairedRun:
                 mismatches.append(reason)
         return mismatches
 
-    def comparable(self) -> list[tuple[int, Array, Array]]:
-        """Return the outputs of equal shape: number, torch's values, the runtime's values."""
-        pairs = enumerate(zip(self.torch, self.runtime, strict=False))
-        return [(i, ours, theirs) for i, (ours, theirs) in pairs if ours.shape == theirs.shape]
-
 
 def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) -> Iterator[PairedRun]:
     """Run each set of inputs through a module and through ONNX Runtime; the arguments are those of `compare`.
@@ -67,10 +63,7 @@ def paired_runs(module: Callable[..., Any], model: ModelLike, inputs: object) ->
         (array([-0., -0., -0.], dtype=float32), array([0., 0., 0.], dtype=float32))
     """
     session = open_session(model)
-    many = isinstance(inputs, Iterable) and not isinstance(inputs, torch.Tensor | np.ndarray | Mapping)
-    for arguments in cast("Iterable[object]", inputs) if many else [inputs]:
-        keywords = dict(arguments) if isinstance(arguments, Mapping) else {}
-        positional = () if keywords else arguments if isinstance(arguments, tuple) else (arguments,)
+    for positional, keywords in _calls(inputs):
         with torch.no_grad():
             result = module(*copy.deepcopy(positional), **copy.deepcopy(keywords))
         fed = tuple(np.asarray(array) for array in arrays([positional, keywords]))
@@ -127,7 +120,7 @@ def smallest_counterexample(
         model: The exported model.
         inputs: Sets of inputs, as for `compare`.
         atol: The absolute tolerance.
-        rtol: The tolerance relative to PyTorch's value, added to `atol`. For floating-point values only:
+        rtol: The tolerance relative to PyTorch's value, added to `atol`. Both are for floating-point values:
             whole numbers are not rounded.
 
     Returns:
@@ -146,16 +139,19 @@ def smallest_counterexample(
 
 
 def _fails(pair: PairedRun, atol: float, rtol: float) -> bool:
-    return bool(pair.problems()) or any(
-        _distances(ours, theirs, atol, rtol)[1].any() for _, ours, theirs in pair.comparable()
-    )
+    return bool(pair.error) or not compare_outputs(pair.torch, pair.runtime, rtol=rtol, atol=atol)
 
 
-def _distances(ours: Array, theirs: Array, atol: float = 0.0, rtol: float = 0.0) -> tuple[Array, Array]:
-    """How far the elements of two arrays are apart, and which differ by more than the tolerance."""
-    if ours.dtype.kind not in "fc":
-        rtol, atol = 0.0, atol if atol >= 1 else -1.0  # float64 cannot tell neighbouring large integers apart
-    apart, close = distances(as_tensor(ours), as_tensor(theirs), rtol, atol)
+def mismatches(expected: Array, actual: Array, rtol: float, atol: float) -> tuple[Array, Array]:
+    """Return how far the elements of two arrays are apart, and which are wrong by `compare_outputs`.
+
+    Example:
+        >>> mismatches(np.array([1.0, np.nan, 2]), np.array([1.1, np.nan, 2]), 0, 0.01)[1]
+        array([ True, False, False])
+    """
+    if expected.dtype.kind != "f":
+        rtol, atol = 0.0, -1.0  # only what is equal is close
+    apart, close = distances(as_tensor(expected), as_tensor(actual), rtol, atol)
     return apart.numpy(), ~close.numpy()
 
 
@@ -168,8 +164,8 @@ def _describe(pair: PairedRun, atol: float, rtol: float) -> Counterexample:
     if problems := pair.problems():
         reason = Message.compose("; ", problems)
         return Counterexample(pair.inputs, 0, (), None, None, _at(pair.inputs, None, ()), reason)
-    for number, ours, theirs in pair.comparable():
-        apart, wrong = _distances(ours, theirs, atol, rtol)
+    for number, (ours, theirs) in enumerate(zip(pair.torch, pair.runtime, strict=True)):
+        apart, wrong = mismatches(ours, theirs, rtol, atol)
         if wrong.any():
             index = _clearest(pair.inputs, wrong, apart)
             mine, other = ours[index].item(), theirs[index].item()
@@ -228,70 +224,35 @@ def run(model: ModelLike, *inputs: object, optimize: bool = True) -> list[Array]
     return list(session.run(None, feed))
 
 
-@dataclass(frozen=True)
-class ParityRow:
-    """The comparison for one set of inputs.
-
-    Attributes:
-        shapes: The shapes of the inputs.
-        max_abs: The largest absolute difference; infinite where one value is NaN and the other is not.
-        problems: Differences other than of numbers: another number of outputs, another type or shape, or the
-            error of the runtime.
-    """
-
-    shapes: tuple[tuple[int, ...], ...]
-    max_abs: float
-    problems: tuple[str, ...] = ()
-
-    def ok(self, atol: float = 1e-5) -> bool:
-        """Whether the outputs have the same types and shapes, and differ by `atol` at most."""
-        return not self.problems and self.max_abs <= atol
-
-
-@dataclass(frozen=True)
-class Parity:
-    """The comparison of a model in ONNX Runtime with the module that it was exported from.
-
-    Attributes:
-        rows: One for each set of inputs, in order.
-    """
-
-    rows: tuple[ParityRow, ...]
-
-    @property
-    def max_abs(self) -> float:
-        """The largest absolute difference over all inputs."""
-        return max((row.max_abs for row in self.rows), default=0.0)
-
-    def ok(self, atol: float = 1e-5) -> bool:
-        """Whether there were inputs, and every set of them gives the same outputs up to `atol`."""
-        return bool(self.rows) and all(row.ok(atol) for row in self.rows)
-
-
-def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Parity:
-    """Run every set of inputs through the module and through ONNX Runtime.
-
-    Outputs may be a tensor or nested tuples, lists and dicts of tensors. NaN equals NaN.
+def compare(module: Callable[..., Any], model: ModelLike, inputs: object) -> Comparison:
+    """Check a model in memory as `check_export` checks a file.
 
     Args:
-        module: The module, in the mode it is in; it is run without gradients on copies of the inputs.
+        module: The module.
         model: The exported model.
-        inputs: Sets of inputs; each a tensor, a tuple of arguments, or a dict of keyword arguments. A tensor
-            or a dict alone counts as one set.
+        inputs: Sets of inputs, the first of which is the example; each a tensor, a tuple of arguments, or a
+            dict of keyword arguments. A tensor or a dict alone counts as one set.
 
     Example:
         >>> from onnxlab.history import recorded_graph
         >>> silu = recorded_graph("1.8.1", "silu_9")
-        >>> parity = compare(torch.nn.SiLU(), silu, [torch.ones(3), torch.zeros(3)])
-        >>> len(parity.rows), parity.ok()
-        (2, True)
-        >>> compare(torch.nn.Sigmoid(), silu, torch.zeros(3)).max_abs
+        >>> compare(torch.nn.SiLU(), silu, [torch.ones(3), torch.zeros(3)]).right
+        True
+        >>> compare(torch.nn.Sigmoid(), silu, torch.zeros(3)).difference
         0.5
     """
-    return Parity(tuple(_row(pair) for pair in paired_runs(module, model, inputs)))
+    calls = list(_calls(inputs))
+    if not calls:
+        return Comparison(())
+    [(args, kwargs), *others] = calls
+    return check_export(module, args, None, kwargs=kwargs, others=others, session=open_session(model))
 
 
-def _row(pair: PairedRun) -> ParityRow:
-    differences = (float(_distances(a, b)[0].max(initial=0)) for _, a, b in pair.comparable())
-    shapes = tuple(array.shape for array in pair.inputs)
-    return ParityRow(shapes, max(differences, default=0.0), tuple(pair.problems()))
+def _calls(inputs: object) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Yield the positional and the keyword arguments of each set of inputs."""
+    many = isinstance(inputs, Iterable) and not isinstance(inputs, torch.Tensor | np.ndarray | Mapping)
+    for arguments in cast("Iterable[object]", inputs) if many else [inputs]:
+        if isinstance(arguments, Mapping):
+            yield (), dict(arguments)
+        else:
+            yield arguments if isinstance(arguments, tuple) else (arguments,), {}

@@ -11,22 +11,15 @@ from onnxlab.kit.status import Status
 from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer, solution
 
-(by_search,) = solution("find-wrong-shift")
 right, left = partial(solution, "rshift-symbolic"), partial(solution, "uint8-shift-translation")
+rule, by_search = right()
 
 # Since torch 2.14 the TorchScript exporter shifts signed integers rightly: there is no wrong shift to find.
 SHIFTS_ARE_RIGHT = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
 INT64, UINT64 = onnx.TensorProto.INT64, onnx.TensorProto.UINT64
 
 
-# --- uses-bitshift ---
-
-
-def by_reading(dtype, opset):
-    return dtype == torch.uint8 and opset >= 11
-
-
-# --- find-wrong-shift ---
+# --- rshift-symbolic: the diagnosis ---
 
 
 def pair(x, k):
@@ -69,7 +62,7 @@ def only_x(dtype):
     return torch.tensor([-1]) if dtype.is_signed else None
 
 
-# --- rshift-symbolic ---
+# --- rshift-symbolic: the rule ---
 
 
 def as_type_of(g, x, y):
@@ -147,49 +140,28 @@ _WHOLE, _UINT8 = f"op.CastLike({_SHIFT}, x)", 'op.BitShift(x, k, direction="LEFT
 _MOST = 'op.Constant(value=onnx.helper.make_tensor("most", onnx.TensorProto.INT64, (), [62]))'
 
 CONTRACTS = {
-    "uses-bitshift": Contract(
-        right=(solution("uses-bitshift"), (by_reading,)),
-        wrong=(
-            WrongAnswer("always", (lambda dtype, opset: True,), "int8 at opset 20: the answer is True"),
-            WrongAnswer("never", (lambda dtype, opset: False,), "uint8 at opset 20: the answer is False"),
-            WrongAnswer("at any opset", (lambda dtype, opset: dtype == torch.uint8,), "uint8 at opset 10: the answer is True"),
-            WrongAnswer("only after 11", (lambda dtype, opset: dtype == torch.uint8 and opset > 11,), "uint8 at opset 11: the answer is False"),
-            WrongAnswer("for types with a kernel", (lambda dtype, opset: opset >= 11 and dtype in (torch.uint8, torch.int32, torch.int64),), "int32 at opset 20: the answer is True"),
-            WrongAnswer("a name", (lambda dtype, opset: "BitShift",), "returned str (BitShift); a bool was expected"),
-            WrongAnswer("not at 17", (lambda dtype, opset: by_reading(dtype, opset) and opset != 17,), "uint8 at opset 17: "),
-        ),
-    ),
-    "find-wrong-shift": Contract(
-        right=((nothing_found,), (by_search,))
-        if SHIFTS_ARE_RIGHT
-        else (
-            (minus_one,),
-            (plain_numbers,),
-            (by_search,),
-        ),
-        wrong=(
-            WrongAnswer("minus one", (minus_one,), "-1 >> 1: torch [-1], the model [-1]")
-            if SHIFTS_ARE_RIGHT
-            else WrongAnswer("nothing is found", (nothing_found,), "None says that all is right"),
-            WrongAnswer("a positive number", (lambda dtype: (torch.tensor([5], dtype=dtype), torch.tensor([1], dtype=dtype)),), "5 >> 1: torch [2], the model [2]"),
-            WrongAnswer("divisible", (pair([-8], [2]),), "-8 >> 2: torch [-2], the model [-2]"),
-            WrongAnswer("uint8 as well", (also_uint8,), "255 >> 1"),
-            WrongAnswer("all bits and more", (too_far,), "k = 8; 0 to 7 count"),
-            WrongAnswer("another type", (other_type,), "x has the type int64"),
-            WrongAnswer("no k", (only_x,), "a tuple or list was expected"),
-            WrongAnswer("shapes that do not fit", (pair([-1] * 3, [1] * 2),), "x has the shape [3], k [2]"),
-            WrongAnswer("a list of pairs", (list_of_pairs,), "a list of pairs"),
-            WrongAnswer("texts", (lambda dtype: ("x", ["k"]),), "A str was returned"),
-        ),
-    ),
     "rshift-symbolic": Contract(
-        right=(right(), (from_a_table,), (one_digit_after_the_other,)),
+        right=(
+            right(),
+            (from_a_table, nothing_found if SHIFTS_ARE_RIGHT else minus_one),
+            (one_digit_after_the_other, nothing_found if SHIFTS_ARE_RIGHT else plain_numbers),
+        ),
         wrong=(
+            WrongAnswer("minus one", (rule, minus_one), "-1 >> 1: torch [-1], the model [-1]")
+            if SHIFTS_ARE_RIGHT
+            else WrongAnswer("nothing is found", (rule, nothing_found), "None says that all is right"),
+            WrongAnswer("divisible", (rule, pair([-8], [2])), "-8 >> 2: torch [-2], the model [-2]"),
+            WrongAnswer("uint8 as well", (rule, also_uint8), "255 >> 1"),
+            WrongAnswer("all bits and more", (rule, too_far), "k = 8; 0 to 7 count"),
+            WrongAnswer("another type", (rule, other_type), "x has the type int64"),
+            WrongAnswer("no k", (rule, only_x), "a tuple or list was expected"),
+            WrongAnswer("shapes that do not fit", (rule, pair([-1] * 3, [1] * 2)), "x has the shape [3], k [2]"),
+            WrongAnswer("a list of pairs", (rule, list_of_pairs), "a list of pairs"),
             WrongAnswer("the exporter's own", right({_RESULT: f'g.op("Div", x, {_POWER})'}), "How does your rule round"),
-            WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"),), "int8: "),
-            WrongAnswer("through float64", (through_floats,), "exactly"),
+            WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"), by_search), "int8: "),
+            WrongAnswer("through float64", (through_floats, by_search), "exactly"),
             WrongAnswer("int64 comes out", right({"JitScalarType.from_value(x).onnx_type()": "onnx.TensorProto.INT64"}), "uint8: int64 came out where uint8 went in"),
-            WrongAnswer("to the left", (to_the_left_by_product,), "how far are the bits moved"),
+            WrongAnswer("to the left", (to_the_left_by_product, by_search), "how far are the bits moved"),
             WrongAnswer("always by one", right({"(x, k))": "(x, number(1)))"}), "uint8: The model has no input 'k'"),
             WrongAnswer("a number is not seen", right({"(x, k))": f"(x, k if {_SAME_TYPE} else number(1)))"}), "whatever x is"),
             WrongAnswer("k has the shape of x", right({"(x, k))": f'(x, g.op("Reshape", k, g.op("Shape", x)) if {_SAME_TYPE} else k))'}), "axes are broadcast as in torch"),

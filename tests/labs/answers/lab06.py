@@ -1,6 +1,5 @@
 """Right and wrong answers for lab 6."""
 
-import copy
 from functools import partial
 
 import numpy as np
@@ -10,12 +9,10 @@ from onnx import numpy_helper
 from torch.nn.functional import interpolate
 
 from onnxlab.kit.status import Status
-from tests.support.answer_parts import drop_attribute
 from tests.support.labs import Contract, WrongAnswer, solution
 
-look_up, enlarge, translate, repair = (
-    partial(solution, name)
-    for name in ("scales-input", "dynamic-resize", "resize-translation", "one-pixel-safe")
+look_up, enlarge, translate = (
+    partial(solution, name) for name in ("scales-input", "dynamic-resize", "resize-translation")
 )
 TRANSLATION, FAKE = translate()
 
@@ -50,22 +47,6 @@ class ResizeModule(torch.nn.Module):
         return interpolate(x, scale_factor=scales.tolist()[2:], mode="bicubic")
 
 
-# --- one-pixel-safe
-
-
-def default_mode(model):
-    repaired = copy.deepcopy(model)
-    for node in repaired.graph.node:
-        if any(attribute.s == b"pytorch_half_pixel" for attribute in node.attribute):
-            drop_attribute(node, "coordinate_transformation_mode")
-    return repaired
-
-
-def without_outputs(model):
-    del model.graph.output[:]
-    return repair()[0](model)
-
-
 # Pieces of the solutions, and what stands in their place.
 _VALUES, _NUMBER = "stored.get(node.input[number])", "max(i for i, name in enumerate(node.input) if name and stored.get(name) != [])"
 _PAIR, _CONSTANT = f"return number, {_VALUES}", 'other.op_type == "Constant"'
@@ -80,7 +61,6 @@ def held(values):
 
 _JOINED = f"g.op('Concat', {held([1.0, 1.0])}, g.op('Gather', scales, {held([2, 3])}, axis_i=0), axis_i=0)"
 _OF_THE_EXPORT = "[1.0, 1.0, 3.0, 3.0]"
-_OLD, _NEW = 'attribute.s == b"pytorch_half_pixel"', 'attribute.s = b"half_pixel"'  # in one_pixel_safe
 
 CONTRACTS = {
     "scales-input": Contract(
@@ -138,19 +118,6 @@ CONTRACTS = {
             WrongAnswer("no fake", (TRANSLATION, lambda x, scales: None), "Does the fake return"),
             WrongAnswer("no translation", (lambda x, scales: None, FAKE), "returned None"),
             WrongAnswer("an error in the fake", translate({"x.new_empty(": "x.new_emptyy("}), "new_emptyy", Status.ERROR),
-        ),
-    ),
-    "one-pixel-safe": Contract(
-        right=(repair(), (default_mode,)),
-        wrong=(
-            WrongAnswer("nothing is changed", (lambda model: model,), "does the one new pixel sample"),
-            WrongAnswer("the first only", repair({_NEW: f"{_NEW}; return model"}), "There are several Resize nodes"),
-            WrongAnswer("every mode", repair({_OLD: "attribute.s in (b'pytorch_half_pixel', b'align_corners', b'asymmetric')"}), "had no pytorch_half_pixel"),
-            WrongAnswer("a mode of a later opset", repair({_NEW: "attribute.s = b'half_pixel_symmetric'"}), "half_pixel_symmetric"),
-            WrongAnswer("a crop", repair({_NEW: "attribute.s = b'tf_crop_and_resize'"}), "roi array"),
-            WrongAnswer("a misspelt mode", repair({_NEW: "attribute.s = b'halfpixel'"}), "no coordinate transformation 'halfpixel'"),
-            WrongAnswer("no outputs", (without_outputs,), "outputs are not the ones asked for"),
-            WrongAnswer("an empty model", (lambda model: onnx.ModelProto(),), "returned an empty ModelProto"),
         ),
     ),
 }

@@ -11,7 +11,7 @@ from onnxlab.kit.status import Status
 from onnxlab.model.graph import reads
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run
-from tests.support.answer_parts import weights
+from tests.support.answer_parts import replace_nodes, weights
 from tests.support.labs import Contract, WrongAnswer, solution
 
 fold, cut = partial(solution, "fold-batchnorm"), partial(solution, "cut-between")
@@ -207,6 +207,12 @@ def subtracting(model_a, model_b, x):
     return None
 
 
+def sorted_by_name(model, inputs, outputs):
+    part = cut()[0](model, inputs, outputs)
+    replace_nodes(part.graph, sorted(part.graph.node, key=lambda node: node.name))
+    return part
+
+
 # Pieces of the solutions, and what stands in their place.
 _LINE = "\n        "  # in the loop over the BatchNormalizations
 _EPSILON, _REMOVED = 'settings.get("epsilon", 1e-5)', "graph.node.remove(norm)"
@@ -255,6 +261,7 @@ CONTRACTS = {
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
             WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
+            WrongAnswer("sorted by name", (sorted_by_name,), "before its readers"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
             WrongAnswer("the whole model", (lambda model, inputs, outputs: model,), "the model's outputs are not the ones asked for"),

@@ -6,15 +6,14 @@ from tests.support.labs import Contract, WrongAnswer, solution
 
 clip = partial(solution, "clip-fault")
 heading = partial(solution, "heading-fault")
-activation = partial(solution, "activation-fault")
+shares = partial(solution, "shares-fault")
 scale = partial(solution, "scale-fault")
 louder = partial(solution, "louder-fault")
 CLIP = "signal = (x * 1.5).clamp(-6, 6)"
 WITNESS = 'return "capture", (torch.tensor([[9.0]]),)'
 NORTH = 'return "translate", (torch.tensor([0.0]), torch.tensor([-1.0]))'
 HEADING = "torch.where(north == 0, on_axis, torch.atan2(north, east))"
-FLOAT64 = 'return "load", (torch.ones(1, 1, dtype=torch.float64),)'
-ELU = "torch.where(x > 0, x, x.clamp(max=0).exp() - 1)"
+SCORE = "score = 1 / (1 + torch.exp(-x))"
 SCALE = "torch.where(x > 2, x, torch.nn.functional.softplus(x))"
 ABOVE = 'return "translate", (torch.tensor([[3.0]]),)'
 LOUDER = "torch.maximum(left.int(), right.int()).short()"
@@ -31,10 +30,11 @@ CONTRACTS = {
             WrongAnswer("another stage", clip({'"capture"': '"translate"'}), "does not arise at stage 'translate'"),
             WrongAnswer("no stage", clip({'"capture"': '"tracing"'}), "'tracing' is not a stage"),
             WrongAnswer("small values", clip({"[[9.0]]": "[[3.0]]"}), "agree for these inputs"),
-            WrongAnswer("a vector", clip({"[[9.0]]": "[9.0]"}), "float32 with 1 axes"),
+            WrongAnswer("a vector", clip({"[[9.0]]": "[9.0]"}), "float32 with one axis"),
             WrongAnswer("the stage alone", clip({WITNESS: 'return "capture"'}), "a tuple was expected"),
             WrongAnswer("the ill module", clip({CLIP: "signal = x * 1.5\n        signal.data.clamp_(-6, 6)"}), "The torch.export exporter failed at stage decompose"),
             WrongAnswer("one side", clip({CLIP: "signal = (x * 1.5).clamp(max=6)"}), "and of large negative ones"),
+            WrongAnswer("through float16", clip({CLIP: "signal = (x.half() * 1.5).clamp(-6, 6).float()"}), "In PyTorch"),
             WrongAnswer("frozen", clip({CLIP: "signal = (x * 1.5).clamp(-6, 6) + torch.zeros(2, 3)"}), "exporter failed at stage"),
         ),
     ),
@@ -47,29 +47,15 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("another stage", heading({'"translate"': '"run"'}), "does not arise at stage 'run'"),
             WrongAnswer("a vector off the axes", heading({"[0.0]": "[0.5]"}), "agree for these inputs"),
-            WrongAnswer("one input", heading({NORTH: 'return "translate", (torch.tensor([0.0]),)'}), "1 inputs; the module has 2"),
+            WrongAnswer("one input", heading({NORTH: 'return "translate", (torch.tensor([0.0]),)'}), "inputs returned: 1; inputs of the module: 2"),
             WrongAnswer("unequal lengths", heading({"[-1.0]": "[-1.0, 1.0, 2.0]", "[0.0]": "[0.0, 1.0]"}), "PyTorch does not accept"),
-            WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with 1 axes"),
+            WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with one axis"),
+            WrongAnswer("right in the file only", heading({HEADING: f"{HEADING} if torch.onnx.is_in_onnx_export() or torch.compiler.is_exporting() else north * 0"}), "In PyTorch, the repaired module does not return what IllHeading returns"),
+            WrongAnswer("nearly zero is zero", heading({"north == 0": "abs(north) < 1e-3"}), "In PyTorch"),
+            WrongAnswer("no heading of minus pi", heading({HEADING: f"(lambda y: torch.where(y <= -torch.pi, torch.pi, y))({HEADING})"}), "In PyTorch"),
             WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
             WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
             WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The outputs differ from PyTorch's"),
-        ),
-    ),
-    "activation-fault": Contract(
-        right=(
-            activation(),
-            activation({ELU: "x.clamp(min=0) + x.clamp(max=0).exp() - 1"}),
-            activation({ELU: "torch.relu(x) - torch.relu(1 - x.exp())"}),
-        ),
-        wrong=(
-            WrongAnswer("another stage", activation({'"load"': '"translate"'}), "does not arise at stage 'translate'"),
-            WrongAnswer("float32", activation({"dtype=torch.float64": "dtype=torch.float32"}), "float32 with 2 axes"),
-            WrongAnswer("a vector", activation({"torch.ones(1, 1, ": "torch.ones(1, "}), "float64 with 1 axes"),
-            WrongAnswer("a list", activation({FLOAT64: 'return "load", ([[1.0]],)'}), "a Tensor was expected"),
-            WrongAnswer("the ill module", activation({ELU: "torch.nn.functional.elu(x)"}), "Could not find an implementation"),
-            WrongAnswer("float32 inside", activation({ELU: "torch.nn.functional.elu(x.float()).double()"}), "to its last digits"),
-            WrongAnswer("a float32 output", activation({ELU: "torch.nn.functional.elu(x.float())"}), "The output's type is not PyTorch's"),
-            WrongAnswer("a ReLU", activation({ELU: "torch.relu(x)"}), "The outputs differ from PyTorch's"),
         ),
     ),
     "scale-fault": Contract(
@@ -82,7 +68,7 @@ CONTRACTS = {
             WrongAnswer("another stage", scale({'"translate"': '"capture"'}), "does not arise at stage 'capture'"),
             WrongAnswer("no stage", scale({'"translate"': '"rule"'}), "'rule' is not a stage"),
             WrongAnswer("below the threshold", scale({"[[3.0]]": "[[1.5]]"}), "agree for these inputs"),
-            WrongAnswer("a vector", scale({"[[3.0]]": "[3.0]"}), "float32 with 1 axes"),
+            WrongAnswer("a vector", scale({"[[3.0]]": "[3.0]"}), "float32 with one axis"),
             WrongAnswer("the stage alone", scale({ABOVE: 'return "translate"'}), "a tuple was expected"),
             WrongAnswer("no threshold", scale({SCALE: "torch.nn.functional.softplus(x)"}), "just above it"),
             WrongAnswer("the threshold belongs to the wrong side", scale({"x > 2": "x >= 2"}), "The outputs differ from PyTorch's"),
@@ -97,15 +83,32 @@ CONTRACTS = {
         ),
         wrong=(
             WrongAnswer("another stage", louder({'"load"': '"run"'}), "does not arise at stage 'run'"),
-            WrongAnswer("int32", louder({"torch.tensor([1], dtype=torch.int16)": "torch.tensor([1], dtype=torch.int32)"}), "int32 with 1 axes"),
+            WrongAnswer("int32", louder({"torch.tensor([1], dtype=torch.int16)": "torch.tensor([1], dtype=torch.int32)"}), "int32 with one axis"),
             WrongAnswer("a matrix", louder({"[2]": "[[2]]"}), "int16 with 2 axes"),
-            WrongAnswer("one input", louder({CHANNELS: 'return "load", (torch.tensor([1], dtype=torch.int16),)'}), "1 inputs; the module has 2"),
+            WrongAnswer("one input", louder({CHANNELS: 'return "load", (torch.tensor([1], dtype=torch.int16),)'}), "inputs returned: 1; inputs of the module: 2"),
             WrongAnswer("unequal lengths", louder({"[1]": "[1, 2]", "[2]": "[1, 2, 3]"}), "PyTorch does not accept"),
             WrongAnswer("the ill module", louder({LOUDER: "torch.maximum(left, right)"}), "Could not find an implementation for Max"),
             WrongAnswer("a choice", louder({LOUDER: "torch.where(left > right, left, right)"}), "Could not find an implementation for Where"),
             WrongAnswer("an int32 output", louder({LOUDER: "torch.maximum(left.int(), right.int())"}), "The output's type is not PyTorch's"),
             WrongAnswer("float16 inside", louder({LOUDER: "torch.maximum(left.half(), right.half()).short()"}), "largest and the smallest sample"),
             WrongAnswer("the difference overflows", louder({LOUDER: "(left.int() + (right - left).int().clamp(min=0)).short()"}), "The outputs differ from PyTorch's"),
+        ),
+    ),
+    "shares-fault": Contract(
+        right=(
+            shares(),
+            shares({SCORE: "score = torch.exp(-torch.nn.functional.softplus(-x))"}),
+            shares({SCORE: "score = torch.exp(x.clamp(max=0)) / (1 + torch.exp(-x.abs()))", "[[-20.0, -21.0]]": "[[0.0, 1.0], [-40.0, -30.0]]"}),
+        ),
+        wrong=(
+            WrongAnswer("another stage", shares({'"run"': '"translate"'}), "Run the same file in `onnx.reference`"),
+            WrongAnswer("one strong candidate", shares({"[[-20.0, -21.0]]": "[[-20.0, 1.0]]"}), "agree for these inputs"),
+            WrongAnswer("the ill module", shares({SCORE: "score = torch.sigmoid(x)"}), "The outputs differ from PyTorch's"),
+            WrongAnswer("by logarithms", shares({SCORE: "score = torch.softmax(torch.nn.functional.logsigmoid(x), 1)"}), "The outputs differ from PyTorch's"),
+            WrongAnswer("a softmax", shares({SCORE: "score = torch.softmax(x, 1)"}), "In PyTorch, the repaired module does not return what IllShares returns"),
+            WrongAnswer("a small number is added", shares({"score.sum(1, keepdim=True)": "(score.sum(1, keepdim=True) + 1e-9)"}), "In PyTorch"),
+            WrongAnswer("over the first axis", shares({"score.sum(1": "score.sum(0"}), "In PyTorch"),
+            WrongAnswer("changes its input", shares({SCORE: "score = 1 / (1 + torch.exp(x.neg_()))"}), "An input that was passed to the module was changed"),
         ),
     ),
 }

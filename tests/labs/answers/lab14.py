@@ -3,57 +3,16 @@
 import tempfile
 from functools import partial
 from pathlib import Path
-from statistics import median
 
-import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper, version_converter
 
+from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
-compare = partial(solution, "compare-fairly")
 options = partial(solution, "container-options")
 fuse = partial(solution, "let-it-fuse")
-
-ROUND = "for k in (0, 1) if number % 2 else (1, 0):"
-WARM = "for _ in range(3):"
-MEDIAN = "float(np.median(ratios))"
-RATIO = "spent[1] / spent[0]"
-
-
-def by_pairs(first, second, inputs, clock):
-    """Two rounds at a time, the second one the other way round."""
-
-    def timed(call, x):
-        start = clock()
-        call(x)
-        return clock() - start
-
-    for call in (first, second) * 3:
-        call(inputs[0])
-    ratios = []
-    for x, other in zip(inputs[::2], inputs[1::2], strict=True):
-        one = timed(first, x)
-        ratios.append(timed(second, x) / one)
-        two = timed(second, other)
-        ratios.append(two / timed(first, other))
-    return median(ratios)
-
-
-def with_three_stamps(first, second, inputs, clock):
-    """One clock reading between the two calls of a round, and the inputs from the last."""
-    [call(inputs[0]) for _ in range(3) for call in (second, first)]
-    logarithms = []
-    for number, x in enumerate(reversed(inputs)):
-        calls = [first, second][:: -1 if number % 2 else 1]
-        stamps = [clock()]
-        for call in calls:
-            call(x)
-            stamps.append(clock())
-        ratio = (stamps[2] - stamps[1]) / (stamps[1] - stamps[0])
-        logarithms.append(1 / ratio if number % 2 else ratio)
-    return np.median(np.array(logarithms))
 
 
 def chosen(limits, allowed, sessions):
@@ -67,10 +26,8 @@ def chosen(limits, allowed, sessions):
     return result
 
 
-def without_spinning(limits, allowed, sessions):
-    """Both pools without spinning; counted upwards."""
+def counted_upwards(limits, allowed, sessions):
     result = options()[0](limits, allowed, sessions)
-    result.add_session_config_entry("session.inter_op.allow_spinning", "0")
     threads = 1
     while all(
         text.startswith("max") or int(text.split()[0]) >= (threads + 1) * sessions * int(text.split()[1])
@@ -113,6 +70,20 @@ def rebuilt(model, needed):
     return helper.make_model(graph, ir_version=10, opset_imports=[*model.opset_import])
 
 
+def without_unread(model, needed):
+    """Drops the nodes that no output needs, and then the inputs that no node reads."""
+    model = fuse()[0](model, needed)
+    read, nodes = {value.name for value in model.graph.output}, []
+    for node in reversed(model.graph.node):
+        if read.intersection(node.output):
+            nodes.insert(0, node)
+            read.update(node.input)
+    replace_nodes(model.graph, nodes)
+    for value in [value for value in model.graph.input if value.name not in read]:
+        model.graph.input.remove(value)
+    return model
+
+
 def newer_operator(model, needed):
     """Opset 20."""
     return version_converter.convert_version(fuse()[0](model, needed), 20)
@@ -135,27 +106,8 @@ EXCHANGE = "first.input[1 - j], last.input[1 - i] = last.input[1 - i], first.inp
 ALONE = " and read.count(inner) == 1"
 
 CONTRACTS = {
-    "compare-fairly": Contract(
-        right=(compare(), (by_pairs,), (with_three_stamps,)),
-        wrong=(
-            WrongAnswer("no warm-up", compare({WARM: "for _ in ():"}), "was called 10 times; 13 were expected"),
-            WrongAnswer("two calls to warm up", compare({WARM: "for _ in range(2):"}), "3 + 10 calls"),
-            WrongAnswer("the warm-up is timed", compare({WARM: "for _ in ():", "enumerate(inputs)": "enumerate([inputs[0]] * 3 + inputs)"}), "slow first calls"),
-            WrongAnswer("the last input to warm up", compare({"first(inputs[0])": "first(inputs[-1])"}), "was not warmed up with the first input"),
-            WrongAnswer("first by second", compare({RATIO: "spent[0] / spent[1]"}), "Which of the two times is divided by which?"),
-            WrongAnswer("one order", compare({ROUND: "for k in (0, 1):"}), "Who is second in each round"),
-            WrongAnswer("one order, then the other", compare({"if number % 2": "if number < len(inputs) // 2"}), "Every second call of the first half"),
-            WrongAnswer("the mean", compare({MEDIAN: "float(np.mean(ratios))"}), "What does one call that takes a hundred times as long"),
-            WrongAnswer("ratio of the sums", compare({"ratios.append(spent[1] / spent[0])": "ratios.append(spent)", MEDIAN: "float(np.divide(*np.sum(ratios, 0)[::-1]))"}), "Five calls are disturbed"),
-            WrongAnswer("another input for the second", compare({"(first, second)[k](x)": "(first, second)[k](x if k else inputs[-1 - number])"}), "Does the second get the same input"),
-            WrongAnswer("the first input only", compare({"(first, second)[k](x)": "(first, second)[k](inputs[0])"}), "did not get each input once"),
-            WrongAnswer("the wall clock", compare({"start = clock()": "clock = time.perf_counter; start = clock()", "for _ in range(3):": "import time\n    for _ in range(3):"}), "not the ratio of the undisturbed calls"),
-            WrongAnswer("own inputs", compare({"(first, second)[k](x)": "(first, second)[k](x + 1000)"}), "which is not one of the inputs"),
-            WrongAnswer("all ratios", compare({MEDIAN: "ratios"}), "a float or int or floating was expected"),
-        ),
-    ),
     "container-options": Contract(
-        right=(options(), (chosen,), (without_spinning,)),
+        right=(options(), (chosen,), (counted_upwards,)),
         wrong=(
             WrongAnswer("rounded", options({"int(quota) // int(period)": "round(int(quota) / int(period))"}), "should be"),
             WrongAnswer("rounded up", options({"int(quota) // int(period)": "-(-int(quota) // int(period))"}), "A quota with a part of a CPU"),
@@ -168,8 +120,10 @@ CONTRACTS = {
             WrongAnswer("at least one before the division", options({"max(1, cpus // sessions)": "max(1, cpus) // sessions"}), "is 0, and should be 1"),
             WrongAnswer("max is 0", options({'if quota != "max":\n            cpus = min(cpus, int(quota) // int(period))': 'cpus = min(cpus, 0 if quota == "max" else int(quota) // int(period))'}), "No quota: intra_op_num_threads is 1"),
             WrongAnswer("the default between operators", options({"options.inter_op_num_threads = 1": "pass"}), "inter_op_num_threads is 0; 1 was expected"),
-            WrongAnswer("spinning", options({'options.add_session_config_entry("session.intra_op.allow_spinning", "0")': "pass"}), "spinning is not set; 0 was expected"),
-            WrongAnswer("the other pool", options({"session.intra_op.allow_spinning": "session.inter_op.allow_spinning"}), "spinning is not set"),
+            WrongAnswer("spinning", options({'options.add_session_config_entry("session.intra_op.allow_spinning", "0")': "pass"}), "allow_spinning is not set; 0 was expected"),
+            WrongAnswer("the other pool", options({"session.intra_op.allow_spinning": "session.inter_op.allow_spinning"}), "intra_op.allow_spinning is not set"),
+            WrongAnswer("one object for all", options({"options = ort.SessionOptions()": "options = container_options.__dict__.setdefault('kept', ort.SessionOptions())"}), "the object of an earlier call"),
+            WrongAnswer("both pools", options({"return options": 'options.add_session_config_entry("session.inter_op.allow_spinning", "0")\n    return options'}), "session.inter_op.allow_spinning is 0; not set was expected"),
             WrongAnswer("parallel", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.execution_mode = ort.ExecutionMode.ORT_PARALLEL"}), "execution_mode is ExecutionMode.ORT_PARALLEL"),
             WrongAnswer("no optimisation", options({"options.inter_op_num_threads = 1": "options.inter_op_num_threads = 1; options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL"}), "Nobody asked for another setting"),
             WrongAnswer("a number", options({"return options": "return options.intra_op_num_threads"}), "a SessionOptions was expected"),
@@ -186,6 +140,7 @@ CONTRACTS = {
             WrongAnswer("callers do not count", fuse({" + needed": ""}), "The inner product of a GELU is needed"),
             WrongAnswer("opset 20", (newer_operator,), "the file has opset 20"),
             WrongAnswer("the optimised graph", (without_constants,), "it should have standard operators"),
+            WrongAnswer("without inputs that nobody reads", (without_unread,), "inputs are not the ones asked for"),
             WrongAnswer("only what is read", fuse({LISTED: "[*graph.input][1:]"}), "inputs are not the ones asked for"),
         ),
     ),

@@ -1,116 +1,85 @@
 """Right and wrong answers for lab 16."""
 
-import tempfile
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnxconverter_common.float16 import convert_float_to_float16
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.transformers.onnx_model import OnnxModel
 
 from onnxlab.kit.status import Status
 from onnxlab.runtime.divergence import intermediates
+from tests.support.answer_parts import weights
 from tests.support.labs import Contract, WrongAnswer, solution
 
-int8 = partial(solution, "quantise-to-8-bits")
 float16 = partial(solution, "convert-to-float16")
 four_bits = partial(solution, "store-in-4-bits")
 
 
-class Together:
-    """A reader that gives all batches in one."""
-
-    def __init__(self, model, batches):
-        self.left = [{model.graph.input[0].name: np.concatenate(batches)}]
-
-    def get_next(self):
-        return self.left.pop() if self.left else None
-
-    def __iter__(self):
-        return iter(self.left)
-
-    def set_range(self, start_index, end_index):
-        raise NotImplementedError
+def lost(value):
+    """Whether float16 turns a number into infinity or 0."""
+    with np.errstate(over="ignore"):
+        half = value.astype(np.float16)
+    return np.any(np.isinf(half)) or np.any((half == 0) & (value != 0))
 
 
-def in_one_batch(model, batches, exclude):
-    """Quantises all operators by their names: every Conv but those excluded."""
-    names = [n.name for n in model.graph.node if n.op_type == "Conv" and n.name not in exclude]
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "q.onnx"
-        reader = Together(model, batches)
-        quantize_static(model, target, reader, per_channel=True, nodes_to_quantize=names)
-        return onnx.load(target)
+def to_break(model, x, some=lost):
+    values = {model.graph.input[0].name: x} | intermediates(model, x) | weights(model.graph)
+    return [n.name for n in model.graph.node if any(some(values[v]) for v in (*n.input, *n.output))]
 
 
-def with_unsigned_activations(model, batches, exclude):
-    source = deepcopy(model)
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "q.onnx"
-        quantize_static(
-            source,
-            target,
-            Together(model, batches),
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-            quant_format=QuantFormat.QDQ,
-            op_types_to_quantize=["Conv"],
-            nodes_to_exclude=exclude,
-        )
-        return onnx.load(target)
-
-
-def renamed_input(model, batches, exclude):
-    (quantise,) = int8()
-    result = quantise(model, batches, exclude)
-    old = result.graph.input[0].name
-    for node in result.graph.node:
-        node.input[:] = ["photo" if name == old else name for name in node.input]
-    result.graph.input[0].name = "photo"
-    return result
-
-
-def by_trial(model, x):
-    """Blocks what the float32 model makes too large, and converts with wider limits."""
-    values = {model.graph.input[0].name: x} | intermediates(model, x)
-
-    def breaks(node):
-        return any(np.max(np.abs(values[n])) >= 65520 for n in (*node.input, *node.output) if n in values)
-
-    broken = [node.name for node in model.graph.node if breaks(node)]
-    return convert_float_to_float16(
-        model, keep_io_types=True, node_block_list=broken, max_finite_val=65000.0, min_positive_val=6e-8
+def by_hand(model, x):
+    """Converts with wider limits; then each Cast that reads a Cast reads what that one reads."""
+    half = convert_float_to_float16(
+        model, keep_io_types=True, node_block_list=to_break(model, x), max_finite_val=1e30, min_positive_val=0
     )
+    casts = {node.output[0]: node for node in half.graph.node if node.op_type == "Cast"}
+    for node in casts.values():
+        if node.input[0] in casts:
+            node.input[0] = casts[node.input[0]].input[0]
+    read = {name for node in half.graph.node for name in node.input} | {value.name for value in half.graph.output}
+    for node in casts.values():
+        if node.output[0] not in read:
+            half.graph.node.remove(node)
+    return half
 
 
-def by_growing_list(model, x):
-    """Adds the makers of infinite values to the list, until there are none; then their readers."""
-    broken = []
-    while True:
-        half = convert_float_to_float16(
-            deepcopy(model), keep_io_types=True, node_block_list=broken, max_finite_val=65504.0
-        )
-        inner = intermediates(half, x)
-        large = {name for name, value in inner.items() if not np.isfinite(value).all()}
-        makers = [n.name for n in model.graph.node if large & {*n.output}]
-        readers = [n.name for n in model.graph.node if large & {*n.input}]
-        more = [name for name in (*makers, *readers) if name not in broken]
-        if not more:
-            return half
-        broken += more
+def with_own_casts(model, x):
+    """Needs no converter: every node gets Casts of its own."""
+    graph, keep, arrays = model.graph, to_break(model, x), weights(model.graph)
+    last, nodes, constants = graph.output[0].name, [], []
+    for number, node in enumerate(list(graph.node)):
+        dtype = np.dtype(np.float32 if node.name in keep else np.float16)
+        for position, name in enumerate(node.input):
+            copy = node.input[position] = f"{name}_{number}_{position}"
+            if name in arrays:
+                constants.append(numpy_helper.from_array(arrays[name].astype(dtype), copy))
+            else:
+                kind = helper.np_dtype_to_tensor_dtype(dtype)
+                nodes.append(helper.make_node("Cast", [name], [copy], to=kind))
+        nodes.append(node)
+        if last in node.output:
+            node.output[0] = f"{last}_half"
+            nodes.append(helper.make_node("Cast", [f"{last}_half"], [last], to=onnx.TensorProto.FLOAT))
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(constants)
+    return model
 
 
 def operators_blocked(model, x):
-    values = {model.graph.input[0].name: x} | intermediates(model, x)
-    large = {name for name, value in values.items() if np.abs(value).max() > 65504}
-    kinds = {node.op_type for node in model.graph.node if large & {*node.input, *node.output}}
+    kinds = {node.op_type for node in model.graph.node if node.name in to_break(model, x)}
     names = [node.name for node in model.graph.node[:-1] if node.op_type in kinds]
-    return convert_float_to_float16(model, keep_io_types=True, node_block_list=names, max_finite_val=65504.0)
+    return finished(convert_float_to_float16(model, keep_io_types=True, node_block_list=names, max_finite_val=65504.0))
+
+
+def finished(half):
+    result = OnnxModel(half)
+    result.remove_cascaded_cast_nodes()
+    return result.model
 
 
 def split(model):
@@ -193,54 +162,49 @@ def with_options(**options):
     return answer
 
 
-_FLOAT = "in float32"
-_OFF = "the outputs are off by"
+def beside_those_before(model, x, largest_error):
+    """Measures each weight beside those that have 4 bits already."""
+    original, model = deepcopy(model), split(model)
+    exclude = names = weighted(model)
+    for name in names:
+        without = [other for other in exclude if other != name]
+        exclude = without if error(original, stored(model, without), x) <= largest_error else exclude
+    return stored(model, exclude)
+
 
 CONTRACTS = {
-    "quantise-to-8-bits": Contract(
-        right=(int8(), (in_one_batch,), (with_unsigned_activations,)),
-        wrong=(
-            WrongAnswer("one scale for a weight", int8({'"per_channel": True, ': ""}), "one scale for all its channels"),
-            WrongAnswer("nothing is excluded", int8({', "nodes_to_exclude": exclude': ""}), "is named in `exclude`, and its weight has 8 bits"),
-            WrongAnswer("every operator", int8({'"op_types_to_quantize": ["Conv"], ': ""}), "is rounded to 8 bits for no Conv"),
-            WrongAnswer("the first batch", int8({"iter(batches)": "iter(batches[:1])"}), "Did the calibration see it?"),
-            WrongAnswer("all but the first batch", int8({"iter(batches)": "iter(batches[1:])"}), _OFF),
-            WrongAnswer("the other nodes", int8({"exclude}": "[n.name for n in model.graph.node if n.name not in exclude]}"}), _FLOAT),
-            WrongAnswer(
-                "unsigned weights",
-                int8(
-                    {
-                        '"per_channel": True,': '"per_channel": True, "weight_type": QuantType.QUInt8, "activation_type": QuantType.QUInt8,',
-                        "    class Batches": "    from onnxruntime.quantization import QuantType\n\n    class Batches",
-                    }
-                ),
-                "is not stored as int8",
-            ),
-            WrongAnswer("quantised operators", int8({'"per_channel": True,': '"per_channel": True, "quant_format": QuantFormat.QOperator,', "    class Batches": "    from onnxruntime.quantization import QuantFormat\n\n    class Batches"}), "keeps every node"),
-            WrongAnswer("another name", (renamed_input,), "inputs are not the ones asked for"),
-            WrongAnswer("a path", (lambda model, batches, exclude: Path("q.onnx"),), "a ModelProto was expected"),
-        ),
-    ),
     "convert-to-float16": Contract(
-        right=(float16(), (by_trial,), (by_growing_list,)),
+        right=(float16(), (by_hand,), (with_own_casts,)),
         wrong=(
-            WrongAnswer("only the first", float16({"node_block_list=broken": "node_block_list=broken[:1]"}), "a value inside is infinite"),
+            WrongAnswer("down to float16 and up again", float16({"result.remove_cascaded_cast_nodes()": "pass"}), "a Cast to float16 loses a number"),
+            WrongAnswer("only the first", float16({"node_block_list=broken": "node_block_list=broken[:1]"}), "A root mean square"),
             WrongAnswer("operators for names", (operators_blocked,), "Name the nodes that break"),
-            WrongAnswer("an operator list", float16({"node_block_list=broken": 'op_block_list=["Mul", "Sqrt", "ReduceMean"]'}), "computes in float32, and float16 does not break it"),
-            WrongAnswer("the default limits of weights", float16({", max_finite_val=65504.0": ""}), "What does the converter make of a weight above 10,000?"),
+            WrongAnswer("every node", float16({"node_block_list=broken": "node_block_list=[node.name for node in model.graph.node]"}), "is the last node blocked?"),
+            WrongAnswer("the default limits", float16({", **limits": ""}), "a weight was clipped"),
             WrongAnswer("float16 at both ends", float16({"keep_io_types=True": "keep_io_types=False"}), "is not float32 any more"),
-            WrongAnswer("largest without its sign", float16({"np.abs(value).max() > 65504": "value.max() > 1e30"}), "a value inside is infinite"),
+            WrongAnswer("above 65504 with its sign", float16({"np.isinf(half)": "(half == np.inf)"}), "How small are the values below 0?"),
+            WrongAnswer("what is rounded to 0", float16({" | ((half == 0) & (value != 0))": ""}), "What is 1e-10 in float16?"),
+            WrongAnswer("zeros", float16({" & (value != 0)": ""}), "is the last node blocked?"),
+            WrongAnswer("without the weights", float16({"{tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}": "{}"}), "computes in float16, which breaks it"),
+            WrongAnswer("the first output of a node", float16({"for node in model.graph.node for name in node.output]": "for node in model.graph.node for name in node.output[:1]]"}), "How many outputs does a Split have"),
+            WrongAnswer("without x", float16({"values |= feeds | ": "values |= "}), "A large input that two nodes read"),
             WrongAnswer("bytes", (lambda model, x: model.SerializeToString(),), "a ModelProto was expected"),
         ),
     ),
     "store-in-4-bits": Contract(
         right=(four_bits(), (by_leaving_out,), (by_one_tool_for_each,)),
         wrong=(
-            WrongAnswer("every weight", (everything,), _OFF),
-            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "weights can have 4 bits"),
+            WrongAnswer("every weight", (everything,), "for 2 of them the cost is at most"),
+            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "0 of the weights have 4 bits"),
             WrongAnswer("without the Gemm", (without_gemm,), "What does the tool make of a Gemm?"),
-            WrongAnswer("the weight is not transposed", four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}), _OFF),
-            WrongAnswer("the cost of leaving out", four_bits({"[other for other in names if other != name]": "[name]"}), "weights can have 4 bits"),
+            WrongAnswer("the weight is not transposed", four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}), "A Gemm between two MatMul"),
+            WrongAnswer("the cost of leaving out", four_bits({"[other for other in names if other != name]": "[name]"}), "if it alone has 4 bits"),
+            WrongAnswer("beside those before", (beside_those_before,), "Three MatMul: 2 of the weights have 4 bits; for 3"),
+            WrongAnswer("half of the limit", four_bits({"> largest_error": "> largest_error / 2"}), "Three MatMul: 0 of the weights"),
+            WrongAnswer("30 %", four_bits({"> largest_error": "> 0.3"}), "Here largest_error is another one."),
+            WrongAnswer("on noise", four_bits({"    right, cost = output(model), {}": "    x = np.random.default_rng(0).normal(size=x.shape).astype(np.float32)\n    right, cost = output(model), {}"}), "An input with faint columns"),
+            WrongAnswer("the largest error", four_bits({"np.linalg.norm(got - right) / np.linalg.norm(right)": "np.abs(got - right).max() / np.abs(right).max()"}), "The cost is the norm of the error"),
+            WrongAnswer("asymmetric", (with_options(is_symmetric=False),), "has zero points"),
             WrongAnswer("blocks of 16", (with_options(block_size=16),), "block_size 16; 32 is asked for"),
             WrongAnswer("8 bits", (with_options(bits=8),), "bits 8; 4 is asked for"),
             WrongAnswer("activations of 8 bits", (with_options(accuracy_level=4),), "accuracy_level 4; 0 is asked for"),

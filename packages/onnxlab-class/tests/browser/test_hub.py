@@ -22,20 +22,17 @@ from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.hub.accounts import is_name, plain_name
 from tests.support.notebook_page import PATIENCE, wait_until
 
-LAB = "lab05_bitshift"
+LAB = "lab04_asinh"
 # For each learner the answer, what `check` says of it, and what their feedback says.
 CLASS = {
     "ada": (
-        "def uses_bitshift(dtype, opset):\n"
-        "    ones = torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype)\n"
-        "    model = export(Shift(), ones, Exporter.TORCHSCRIPT, opset_version=opset)\n"
-        "    return 'BitShift' in op_types(model)",
-        "uses-bitshift: passed, 2 of 2 points",
+        "def asinh_symbolic(g, x):\n    return g.op('Asinh', x)",
+        "asinh-symbolic: passed, 2 of 2 points",
         "2 of 2 points passed",
     ),
     "bob": (
-        "def uses_bitshift(dtype, opset):\n    return not dtype.is_signed",
-        "uses-bitshift: incorrect, 0 of 2 points",
+        "def asinh_symbolic(g, x):\n    return g.op('Atan', x)",
+        "asinh-symbolic: incorrect, 0 of 2 points",
         "0 of 2 points incorrect",
     ),
 }
@@ -113,8 +110,8 @@ def solve(page: Page, room: Hub, name: str, answer: str, report: str) -> None:
     # Not the chapter, which JupyterLab opens again beside it.
     expect(page.locator("#jp-main-dock-panel .lm-mod-current", has_text=f"{LAB}.ipynb")).to_be_visible()
     lab = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    expect(lab.locator("h1", has_text="Bit shifts")).to_be_visible()
-    lab.locator(".jp-CodeCell .cm-content", has_text="def uses_bitshift(").click()
+    expect(lab.locator("h1", has_text="asinh")).to_be_visible()
+    lab.locator(".jp-CodeCell .cm-content", has_text="def asinh_symbolic(").click()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.insert_text(answer)
     run_all_cells(page)
@@ -144,8 +141,8 @@ def test_a_class_of_two_from_the_sign_in_to_the_feedback(room, pages, tmp_path):
     for page, (name, (*_, marks)) in zip(pages, CLASS.items(), strict=True):
         page.goto(f"{room.url}user/{name}/lab/tree/feedback/results.html")
         exercises = page.frame_locator(".jp-HTMLViewer iframe").locator("section")
-        expect(exercises.filter(has_text="uses-bitshift")).to_contain_text(marks)
-        exercises.filter(has_text="uses-bitshift").scroll_into_view_if_needed()
+        expect(exercises.filter(has_text="asinh-symbolic")).to_contain_text(marks)
+        exercises.filter(has_text="asinh-symbolic").scroll_into_view_if_needed()
         page.screenshot(path=tmp_path / f"{name}_feedback.png")
     pages[1].goto(f"{room.url}user/ada/lab")
     expect(pages[1].locator("body")).to_contain_text("403")

@@ -1,7 +1,7 @@
 """Honest, odd and hostile submissions of lab 4, each with the points that it must get.
 
-Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook: 15 points in
-all, 2 of them for asinh_symbolic. None may change another's points, or leave anything behind.
+Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook. None may
+change another's points, or leave anything behind.
 """
 
 import json
@@ -11,10 +11,13 @@ from typing import Any
 
 import nbformat
 
+from onnxlab.kit.exercise import exercise, lab
+
 ROOT = Path(__file__).parents[4]
 RIGHT = 'return g.op("Asinh", x)'
 WRONG = 'return g.op("Atan", x)'
-FULL, REST, NOTHING = 15, 13, 0
+FULL = lab("lab04").points
+REST, NOTHING = FULL - exercise("asinh-symbolic")[1].points, 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def _flood(cell: dict[str, Any]) -> list[dict[str, Any]]:
 _FORGE = """
 import json, os, pathlib
 def forge():
-    for name in ("missing-rules", "asinh-symbolic", "asinh-translation", "safely-registered"):
+    for name in ("asinh-symbolic", "asinh-translation"):
         place = pathlib.Path(name); place.mkdir(exist_ok=True)
         (place / "production.json").write_text(json.dumps({"status": "passed"}))
         (place / "findings.json").write_text(json.dumps({"findings": [{"title": "t", "holds": True, "message": "",

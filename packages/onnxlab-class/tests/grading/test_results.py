@@ -7,6 +7,8 @@ import pytest
 
 from class_support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 from onnxlab.kit.exercise import lab
+from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.status import Status
 from onnxlab_class.grading.grades import (
     NOT_GRADED,
     NOT_SUBMITTED,
@@ -16,6 +18,7 @@ from onnxlab_class.grading.grades import (
     summary_text,
     write_grades,
 )
+from onnxlab_class.grading.marking import with_points_for_parts
 from onnxlab_class.grading.reports import summary_html
 from onnxlab_class.grading.results import Graded, Ledger
 
@@ -133,3 +136,34 @@ def test_summary_page(rows):
     assert text.count('class="bar"') == len(EXERCISES) + 2
     assert "12345678901" not in text
     assert summary_html([])
+
+
+@pytest.mark.parametrize(
+    ("status", "holds", "points"),
+    [
+        (Status.INCORRECT, (True, True, False), 4),
+        (Status.INCORRECT, (True, False, None, None), 1),
+        (Status.INCORRECT, (False, None), 0),
+        (Status.INCORRECT, (), 0),
+        (Status.ERROR, (), 0),
+        (Status.PASSED, (True, True), 6),
+    ],
+)
+def test_parts_that_hold_give_points_rounded_down(status, holds, points):
+    findings = tuple(Finding(str(number), held) for number, held in enumerate(holds))
+    full = 6 if status is Status.PASSED else 0
+    assert with_points_for_parts(Outcome("one", status, full, 6, findings)).points == points
+
+
+def test_a_ledger_of_a_course_with_other_exercises_is_still_reported(tmp_path):
+    rows = [
+        Graded("ada", "lab05_bitshift", "uses-bitshift", "passed", 2, 2, "", {"findings": []}),
+        Graded("ada", "lab05_bitshift", "rshift-symbolic", "incorrect", 0, 6, "", {"findings": []}),
+    ]
+    grades = table(tmp_path, rows)
+    assert (grades["ada"]["uses-bitshift"], grades["ada"]["total"]) == ("2", "2")
+    assert grades["ada"]["possible in labs handed in"] == "8"
+    of_class = standings(rows)
+    assert [standing.exercise for standing in of_class] == ["uses-bitshift", "rshift-symbolic"]
+    assert "uses-bitshift" in summary_html(of_class)
+    assert "uses-bitshift" in summary_text(of_class)

@@ -25,6 +25,7 @@ from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab01_control_flow.branch_on_data import model_names
 from onnxlab.message import Message
+from onnxlab.runtime.comparison import compare_outputs
 
 _EXPECTED = """<ir_version: 8, opset_import: ["" : 20]>
 branch (float[n] x) => (float[n] y)
@@ -184,9 +185,7 @@ def _require_decided(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) -> 
     for x, other_side in zip(inputs, other_sides, strict=True):
         expected = other_side.numpy()
         results = [outputs[0] for run in runs if (outputs := run(x))]
-        if not any(
-            value.shape == expected.shape and np.allclose(value, expected, atol=1e-4) for value in results
-        ):
+        if not any(compare_outputs(expected, value, atol=1e-4) for value in results):
             msg = "The branches are not the two sides: the other branch does not compute the other side."
             look_at = "What does each branch compute by itself? `where` in a branch computes both sides."
             got = _shown(results[0]) if results else Message("nothing")
@@ -202,7 +201,7 @@ def _require_one_side(model: onnx.ModelProto, inputs: Sequence[torch.Tensor]) ->
         run = outcome(changed)
         for x, other_side in zip(inputs, (inputs[0].abs() + 1, inputs[1] - inputs[1].mean()), strict=True):
             for value in run(x):
-                if value.shape == x.shape and np.allclose(value, other_side.numpy(), atol=1e-5):
+                if compare_outputs(other_side, value):
                     msg = "A branch computes both sides and keeps one."
                     look_at = (
                         "Which nodes stand in the branch that this x takes? Only its own side belongs there."

@@ -27,6 +27,7 @@ from onnxlab.labs.lab01_control_flow.loop_count_as_input import (
 )
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
+from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.session import feeds, open_session
 
 _ROUNDS = 5000  # that any right model does in a second
@@ -102,16 +103,6 @@ def _outputs_in_runtime(model: onnx.ModelProto, x: torch.Tensor, count: int) -> 
         ended.set()
 
 
-def _near(outputs: Sequence[Array], expected: Array, tolerance: float) -> bool:
-    """Whether the only output is as expected, nan and infinities included."""
-    return (
-        len(outputs) == 1
-        and outputs[0].shape == expected.shape
-        and outputs[0].dtype == expected.dtype
-        and np.allclose(outputs[0], expected, tolerance, tolerance, equal_nan=True)
-    )
-
-
 def judge_input(work: Work, random: np.random.Generator) -> None:
     """Require valid models in which x and n reach the result."""
     for name in _MODELS:
@@ -153,7 +144,7 @@ def _right_without(
         x = pictures(random, ROWS, WIDTH) - 0.5
         with trying(f"n = {count}", model=changed, inputs=(x, count)):
             outputs = _outputs_in_runtime(changed, x, count)
-        if not _near(outputs, reference(x, count).numpy(), 1e-3):
+        if not compare_outputs(reference(x, count), outputs, rtol=1e-3, atol=1e-3):
             return False
     return True
 
@@ -199,8 +190,9 @@ def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, 
             trying(f"n = {count}", model=model, inputs=(x, count)),
             judging.expecting(partial(_expected, work, name)),
         ):
-            if not _near(_outputs_in_runtime(model, x, count), reference(x, count).numpy(), tolerance):
-                judging.require_numbers(reference, model, [(x, count)], tolerance, tolerance, look_at=look_at)
+            got, near = _outputs_in_runtime(model, x, count), {"rtol": tolerance, "atol": tolerance}
+            if not compare_outputs(reference(x, count), got, **near):
+                judging.require_numbers(reference, model, [(x, count)], **near, look_at=look_at)
 
 
 def _repeated(module: Step | OtherStep) -> Callable[[torch.Tensor, int], torch.Tensor]:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import torch
 
+from onnxlab.judges.lab05_bitshift.diagnosis import judge_none, judge_range, judge_wrong
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts, broadcast_advice, require_output_types
 from onnxlab.kit import judging
 from onnxlab.kit.exercise import Judges
@@ -145,4 +146,16 @@ def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None =
     return judging.expected_model(text)
 
 
-JUDGES = Judges((judge_model, judge_positive, judge_negative, judge_extremes, judge_by_number, judge_shapes))
+JUDGES = Judges(
+    (
+        judge_range,
+        judge_wrong,
+        judge_none,
+        judge_model,
+        judge_positive,
+        judge_negative,
+        judge_extremes,
+        judge_by_number,
+        judge_shapes,
+    )
+)

@@ -15,7 +15,7 @@ from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.dynamic_resize import example
 from onnxlab.labs.lab06_resize_scales.enlarging import cubic, each_axis_apart
 from onnxlab.message import Message
-from onnxlab.model.distance import largest_difference
+from onnxlab.runtime.comparison import compare_outputs
 
 _INPUTS = "Which input of Resize is which? onnx.defs.get_schema('Resize', 11).inputs lists them in order."
 
@@ -26,7 +26,6 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     for number, (x, scales) in enumerate(each_axis_apart(work.questions())):
         right, got = cubic(x, scales).numpy(), work.array(f"in_torch_{number}")
         case = describe_case(x, scales)
-        apart = largest_difference(right, got) if got.shape == right.shape else 0.0
         if got.shape != right.shape:
             difference = Difference(
                 case,
@@ -37,15 +36,14 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
         elif got.dtype != right.dtype:
             difference = Difference(case, str(right.dtype), str(got.dtype))
             look_at = "Which type has x, and which line of forward gives another?"
-        elif apart > 1e-5:
-            pairs = zip(right, got, strict=True)
-            wrong = [number for number, pair in enumerate(pairs) if largest_difference(*pair) > 1e-5]
+        elif not (compared := compare_outputs(list(right), list(got), rtol=0, atol=1e-5)):
+            wrong = [row for row in compared.outputs if row.problem]
             difference = Difference(
                 case,
                 Message("bicubic interpolation"),
                 Message(
                     "up to {apart:.2g} away from it, in {count} of {count2} pictures",
-                    apart=apart,
+                    apart=compared.difference,
                     count=len(wrong),
                     count2=len(right),
                 ),

@@ -12,6 +12,7 @@ from onnxlab.labs.lab08_graph_surgery.first_divergence import KINDS, draw_pairs
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.divergence import inner_values, intermediates
+from onnxlab.runtime.parity import mismatches
 
 _TOLERANCE = 1e-3
 
@@ -63,7 +64,7 @@ def _first_divergence(values_a: dict[str, Array], values_b: dict[str, Array]) ->
     """Return the name of the first value that differs, and where and how it does."""
     for (name, value_a), value_b in zip(values_a.items(), values_b.values(), strict=True):
         a, b = value_a.astype(np.float64), value_b.astype(np.float64)
-        places = np.argwhere(~np.isclose(a, b, 0, _TOLERANCE, equal_nan=True))
+        places = np.argwhere(mismatches(a, b, 0, _TOLERANCE)[1])
         if len(places):
             place = tuple(map(int, places[0]))
             return (

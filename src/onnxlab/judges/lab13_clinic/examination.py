@@ -1,6 +1,6 @@
 """What is right in each exercise of lab 13, part by part."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab13_clinic.examination import EXPORTERS, Examination
 from onnxlab.message import Message
+from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.parity import smallest_counterexample
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session
@@ -38,25 +39,31 @@ class Verdict:
         stage: Where its fault is.
         clue: Where to look if another stage was named.
         right_model: A right file of the repaired module, in ONNX's text form.
-        inputs: Draws inputs of several sizes, for which the repaired module's file must be right.
-        look_at: Where to look if the repaired file is wrong.
+        look_at: Where to look if the repair is wrong.
         show: Where to look if a learner's inputs show no fault.
-        atol: How far apart equal values may be.
+        atol: How far apart equal values may be,
+        rtol: and as a share of the value; by default the same.
     """
 
     examination: Examination
     stage: str
     clue: str
     right_model: str
-    inputs: Callable[[np.random.Generator], list[tuple[torch.Tensor, ...]]]
     look_at: str
     show: str = ""
     atol: float = 1e-5
+    rtol: float = 1e-5
 
     @property
     def judges(self) -> Judges:
         """A judge for each part of the exercise."""
-        parts = (self._judge_stage, self._judge_inputs, self._judge_graph, self._judge_numbers)
+        parts = (
+            self._judge_stage,
+            self._judge_inputs,
+            self._judge_torch,
+            self._judge_graph,
+            self._judge_numbers,
+        )
         return Judges(tuple(map(self._of_ill_module, parts)), lambda work: expected_model(self.right_model))
 
     def _of_ill_module(self, part: Judge) -> Judge:
@@ -87,10 +94,7 @@ class Verdict:
         for name, given in zip(self.examination.axes, example, strict=True):
             tensor = torch.from_numpy(work.array(name))
             if (tensor.dtype, tensor.ndim) != (given.dtype, given.ndim):
-                got, wanted = (
-                    Message("{dtype} with {rank} axes", dtype=f"{part.dtype}"[6:], rank=part.ndim)
-                    for part in (tensor, given)
-                )
+                got, wanted = map(_described, (tensor, given))
                 msg = Message(
                     "Input {name} is {got}; the file declares {wanted}.", name=name, got=got, wanted=wanted
                 )
@@ -115,17 +119,44 @@ class Verdict:
         options = axis_options(exporter, self.examination.axes)
         return export(self.examination.ill(), example, exporter, run=False, **options).proto
 
+    def _judge_torch(self, work: Work, random: np.random.Generator) -> None:
+        questions = work.questions()
+        self.examination.example(questions)  # it is drawn before
+        for number, inputs in enumerate(self.examination.inputs(questions)):
+            expected, got = self.examination.ill()(*inputs), work.array(f"torch_{number}")
+            compared = compare_outputs(expected, got, rtol=self.rtol, atol=self.atol)
+            if not compared:
+                given = dict(zip(self.examination.axes, inputs, strict=True))
+                shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in given.items())
+                with trying("the repaired module in PyTorch", **given):
+                    raise Wrong(
+                        "In PyTorch, the repaired module does not return what {ill} returns, for {shapes}: "
+                        "{problem}.",
+                        self.look_at,
+                        ill=type(self.examination.ill()).__name__,
+                        shapes=shapes,
+                        problem=compared.outputs[0].problem,
+                    )
+
     def _judge_graph(self, work: Work, random: np.random.Generator) -> None:
         for model in self._repairs(work):
             require_valid(model)
             require_dynamic(model, self.examination.axes)
 
     def _judge_numbers(self, work: Work, random: np.random.Generator) -> None:
-        inputs, ill = self.inputs(random), self.examination.ill()
+        inputs, ill = self.examination.inputs(random), self.examination.ill()
         for model in self._repairs(work):
-            require_numbers(ill, model, inputs, self.atol, self.atol, look_at=self.look_at)
+            require_numbers(ill, model, inputs, self.atol, self.rtol, look_at=self.look_at)
 
     def _repairs(self, work: Work) -> Iterator[onnx.ModelProto]:
         """Yield the repaired module's file of each exporter."""
         for exporter in EXPORTERS:
             yield require_exported(work, exporter.name.lower())
+
+
+def _described(tensor: torch.Tensor) -> str:
+    """Return a tensor's type and number of axes."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.ndim == 1:
+        return Message("{dtype} with one axis", dtype=dtype)
+    return Message("{dtype} with {count} axes", dtype=dtype, count=tensor.ndim)

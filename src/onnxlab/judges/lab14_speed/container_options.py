@@ -10,6 +10,7 @@ from onnxlab.kit.judging import first_mismatch
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab14_speed.container_options import (
+    ENTRIES,
     SETTINGS,
     Container,
     draw_containers,
@@ -19,7 +20,7 @@ from onnxlab.message import Message
 from onnxlab.runtime.session import open_session
 
 _ADVICE = {
-    "spinning": "Workers that wait for work use the quota up. Which entry of chapter 14 lets them sleep?",
+    ENTRIES[0]: "Workers that wait for work use the quota up. Which entry of chapter 14 lets them sleep?",
     "inter_op_num_threads": "The pool between operators has a number of threads of its own.",
 }
 
@@ -44,7 +45,7 @@ def _threads(container: Container) -> int:
 
 def _given(container: Container) -> str:
     quotas = "; ".join(text.strip() for text in container.limits) or "none"
-    return f"quotas: {quotas}; {len(container.allowed)} CPUs allowed; {container.sessions} sessions"
+    return f"quotas: {quotas}; CPUs allowed: {len(container.allowed)}; sessions: {container.sessions}"
 
 
 def judge_threads(work: Work, random: np.random.Generator) -> None:
@@ -68,7 +69,7 @@ def judge_rest(work: Work, random: np.random.Generator) -> None:
     """Require one thread between operators, no spinning, and the defaults of all else."""
     default = ort.SessionOptions()
     expected = {name: str(getattr(default, name)) for name in SETTINGS}
-    expected |= {"inter_op_num_threads": "1", "spinning": "0"}
+    expected |= dict.fromkeys(ENTRIES, "not set") | {"inter_op_num_threads": "1", ENTRIES[0]: "0"}
     for _, container, (_, _, values) in _settings(work):
         with container.as_case():
             for name, value in expected.items():

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from onnxlab.kit.judging import (
 )
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
-from onnxlab.labs.lab14_speed.let_it_fuse import ASKS, CHANNELS, OPSET, FusionQuestion
+from onnxlab.labs.lab14_speed.let_it_fuse import ASKS, CHANNELS, OPSET, REASONS, FusionQuestion
 from onnxlab.message import Message
 from onnxlab.model.graph import walk
 from onnxlab.runtime.refusals import short_reason
@@ -129,5 +130,17 @@ def _require_fused(model: onnx.ModelProto, question: FusionQuestion, random: np.
         raise Wrong(msg, question.look_at, difference=difference, evidence=evidence(model, None, *left))
 
 
-_REWRITING = Rewritten(ASKS, _require_structure, made_by(let_it_fuse))
-JUDGES = Judges((_REWRITING.judge(), _REWRITING.judge(_require_numbers), _REWRITING.judge(_require_fused)))
+def _where(reason: str) -> Callable[[onnx.ModelProto, FusionQuestion, np.random.Generator], None]:
+    """Return what requires everything, of the models whose fusions are missed for one reason."""
+
+    def require(model: onnx.ModelProto, question: FusionQuestion, random: np.random.Generator) -> None:
+        if question.reason == reason:
+            _require_structure(model, question)
+            _require_numbers(model, question, random)
+            _require_fused(model, question, random)
+
+    return require
+
+
+_REWRITING = Rewritten(ASKS, lambda model, question: None, made_by(let_it_fuse))
+JUDGES = Judges(tuple(_REWRITING.judge(_where(reason)) for reason in REASONS))

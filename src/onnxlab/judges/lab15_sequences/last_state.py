@@ -28,5 +28,8 @@ class _Turned(nn.Module):
 JUDGES = Verdict(
     REQUEST,
     file_of=_Turned,
-    look_at={"": "What has each direction read when its state is taken? Was there padding among it?"},
+    look_at={
+        "": "What has each direction read when its state is taken? Was there padding among it?",
+        "unpadded": "Here is no padding. Which weights has each direction, and whose state comes first?",
+    },
 ).judges

@@ -34,7 +34,8 @@ class Verdict:
 
     Attributes:
         requested: The modules.
-        look_at: Where to look, by the output that is wrong; "" for all others.
+        look_at: Where to look, by the output that is wrong; "unpadded" for sequences without padding, "" for
+            all others.
         file_of: Makes the module of which a right file is exported, from the one that is right in PyTorch.
         tolerance: How far apart values may be, as a share of the largest one that is expected.
     """
@@ -58,7 +59,7 @@ class Verdict:
             with trying(module.where, **module.arguments, **given):
                 for name, right in zip(self.requested.outputs, _outputs(module, inputs), strict=True):
                     expected, got = right.numpy(), work.array(f"torch_{number}_{i}_{name}")
-                    look_at = self.look_at.get(name, self.look_at[""])
+                    look_at = self.look_at.get("unpadded" if _unpadded(given) else name, self.look_at[""])
                     if got.shape != expected.shape or got.dtype != expected.dtype:
                         texts = (f"{array.dtype}{list(array.shape)}" for array in (expected, got))
                         msg = Message(
@@ -88,7 +89,7 @@ class Verdict:
     def _judge_numbers(self, exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         batch, time = self.requested.examples[exporter]
         frozen = Message(
-            "The example had a batch of {batch} and {time} time steps. What of it is left in the graph?",
+            "The example had the batch size {batch} and the length {time}. What of it is left in the graph?",
             batch=batch,
             time=time,
         )
@@ -122,6 +123,11 @@ class Verdict:
             )
         data: bytes = result.proto.SerializeToString()
         return data
+
+
+def _unpadded(given: Mapping[str, torch.Tensor]) -> bool:
+    """Tell whether there are lengths, and every sequence fills its row."""
+    return "lengths" in given and bool((given["lengths"] == given["x"].shape[1]).all())
 
 
 def _outputs(module: Module, inputs: Inputs) -> Inputs:

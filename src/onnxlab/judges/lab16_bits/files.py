@@ -1,4 +1,4 @@
-"""What the three exercises ask of a file: its interface, its outputs and its bytes."""
+"""What the exercises with files of few bits ask of a file: its interface, its outputs and its bytes."""
 
 import numpy as np
 import onnx
@@ -51,6 +51,20 @@ def require_near(
 ) -> None:
     """Require outputs near those of the float32 model."""
     expected, got = outputs_of(question.model, question, x), outputs_of(model, question, x)
+    require_near_outputs(model, question, x, expected, got, allowed, look_at)
+
+
+def require_near_outputs(
+    model: onnx.ModelProto,
+    question: Question,
+    x: Array,
+    expected: Array,
+    got: Array,
+    allowed: float,
+    look_at: str = "",
+    difference: Difference | None = None,
+) -> None:
+    """Require outputs of a model near those of the float32 model."""
     shapes = [Message("shape {shape}", shape=list(array.shape)) for array in (expected, got)]
     if expected.shape != got.shape:
         msg = Message("{question.where}: the output has another shape.", question=question)
@@ -65,7 +79,7 @@ def require_near(
             error=error,
             allowed=allowed,
         )
-        raise Wrong(msg, look_at or question.look_at, evidence=evidence(model))
+        raise Wrong(msg, look_at or question.look_at, difference=difference, evidence=evidence(model))
 
 
 def require_bytes(model: onnx.ModelProto, question: Question, most: int) -> None:

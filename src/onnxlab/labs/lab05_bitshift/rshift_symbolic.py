@@ -1,8 +1,9 @@
-"""Exercise: a right shift for the TorchScript exporter that is right for every number.
+"""Exercise rshift-symbolic: what the TorchScript exporter's right shift gets wrong, and a rule that is right.
 
-What the statement asks, and where it is drawn: each of the five types; numbers above, at and below 0, the
-limits of the type by every k; a Python number for k, also the largest; two types broadcast, k to x or x to k;
-valid models whose results have the type of x, at any length.
+The diagnosis is asked in `diagnosis.py`. What the statement asks of the rule, and where it is drawn: each of
+the five types; numbers above, at and below 0, the limits of the type by every k; a Python number for k, also
+the largest; two types broadcast, k to x or x to k; valid models whose results have the type of x, at any
+length.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import axis_options, exported_with_rule
 from onnxlab.kit.work import Work
+from onnxlab.labs.lab05_bitshift.diagnosis import write_wrong_shifts
 from onnxlab.labs.lab05_bitshift.shifts import (
     INTEGERS,
     Shift,
@@ -31,7 +33,8 @@ def draw_constants(random: np.random.Generator) -> dict[torch.dtype, int]:
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
-    """Export a shift by a tensor and a shift by a number, for each type, with the learner's rule."""
+    """Ask for wrong shifts; export shifts by a tensor and by a number, for each type, with the rule."""
+    write_wrong_shifts(answers["find_wrong_shift"], work, random)
     rule = answers["rshift_symbolic"]
 
     def export(

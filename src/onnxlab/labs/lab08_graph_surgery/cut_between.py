@@ -98,7 +98,8 @@ def _cuts(random: np.random.Generator) -> list[Cut]:
     nesting = n.model({w: shape}, {row[-1]: shape}, *_versions(random))
     names = {}  # by model, the new names by the old ones
     for number, model in enumerate((plain, branching, typed, nesting)):
-        unname_nodes(random, model)
+        if number % 2:  # half of the nodes have no name; elsewhere the names, which are drawn, tell no order
+            unname_nodes(random, model, every=2)
         shuffle_nodes(random, model)
         add_domain(random, model, first=number % 2 == 0)
         names[id(model)] = nest_names(random, model)

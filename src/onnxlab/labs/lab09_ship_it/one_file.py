@@ -116,7 +116,7 @@ def draw_uploads(random: np.random.Generator) -> Iterator[Upload]:
         if threshold:  # what lies around in a folder
             files |= {"a.onnx": random.bytes(60), "README.md": b"The network of a colleague."}
         if where == "Weights of another training":
-            files["b"] = random.normal(size=3).astype(np.float32).tobytes()
+            files["w"] = random.normal(size=(3, 3)).astype(np.float32).tobytes()  # its hash is not the first
         if where == "A name that leaves the folder":
             files[f"../{_word(random)}.bin"] = b"outside"
         look_at = _REFUSED.get(where, _WHICH_WEIGHTS)

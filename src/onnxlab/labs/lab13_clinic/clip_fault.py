@@ -22,5 +22,10 @@ EXAMINATION = Examination(
     ill=IllClip,
     axes={"x": {0: "n", 1: "m"}},
     example=lambda random: (normal(random, 2, 3),),
+    inputs=lambda random: [
+        (normal(random, *size) * scale,)
+        for size in ((2, 3), (1, 1), (5, 1), (7, 40))
+        for scale in (1, 10, 1000)
+    ],
 )
 produce = EXAMINATION.produce

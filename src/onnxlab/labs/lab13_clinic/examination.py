@@ -4,8 +4,8 @@ What is asked of each patient, and where it is drawn:
 
 - the stage of the fault, one of five names
 - inputs for which PyTorch and the ill module's file differ, or which a file gets that does not load
-- a repaired module: the same outputs as the ill one's in PyTorch, from both exporters' files with the same
-  dynamic axes, for inputs of several sizes that the judging module draws
+- a repaired module: the same outputs as the ill one's, in PyTorch and from both exporters' files with the
+  same dynamic axes, for inputs of several sizes
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.exercise import Answers
-from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type, require_untouched
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
@@ -35,6 +35,7 @@ class Examination:
         ill: The ill module's class; what it computes in PyTorch is right.
         axes: Its inputs, and their dynamic axes.
         example: Draws the inputs of the export.
+        inputs: Draws inputs of several sizes, for which the repaired module must be right.
         exporter: Whose file of the ill module shows the fault.
     """
 
@@ -43,10 +44,11 @@ class Examination:
     ill: type[torch.nn.Module]
     axes: Mapping[str, Mapping[int, str]]
     example: Callable[[np.random.Generator], tuple[torch.Tensor, ...]]
+    inputs: Callable[[np.random.Generator], list[tuple[torch.Tensor, ...]]]
     exporter: Exporter = Exporter.TORCHSCRIPT
 
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
-        """Write the stage, the inputs, and both exporters' files of the repaired module."""
+        """Write the stage, the inputs, and of the repaired module the outputs and both exporters' files."""
         call = f"{self.diagnosis}()"
         example = self.example(random)
         with trying("the ill module", module=self.ill(), inputs=example):
@@ -64,7 +66,7 @@ class Examination:
             require_type(inputs, tuple, f"{call}, second value,")
             if len(inputs) != len(self.axes):
                 msg = Message(
-                    "{call} returned {count} inputs; the module has {count2}.",
+                    "{call}: inputs returned: {count}; inputs of the module: {count2}.",
                     call=call,
                     count=len(inputs),
                     count2=len(self.axes),
@@ -76,6 +78,15 @@ class Examination:
             work.write_json("stage", stage)
             module = answers[self.repair]()
             require_type(module, torch.nn.Module, f"{self.repair}()")
+        module.eval()
+        for number, inputs in enumerate(self.inputs(random)):
+            copies = tuple(tensor.clone() for tensor in inputs)
+            with trying("the repaired module in PyTorch", **dict(zip(self.axes, inputs, strict=True))):
+                with torch.no_grad():
+                    output = module(*copies)
+                require_type(output, torch.Tensor, f"{self.repair}.forward()")
+                require_untouched(copies, inputs)
+                work.write_array(f"torch_{number}", output)
         for exporter in EXPORTERS:
             options = axis_options(exporter, self.axes)
             exported_or_stopped(work, exporter.name.lower(), module, example, exporter, **options)

@@ -31,7 +31,10 @@ from onnxlab.model.distance import Array
 
 MOST = 64
 """More threads than any session here may have: it is not opened."""
-SPINNING = "session.intra_op.allow_spinning"
+ENTRIES = (
+    *("session.intra_op.allow_spinning", "session.inter_op.allow_spinning", "session.dynamic_block_base"),
+    *("session.force_spinning_stop", "session.disable_prepacking", "session.set_denormal_as_zero"),
+)
 SETTINGS = (
     *("inter_op_num_threads", "execution_mode", "graph_optimization_level", "enable_mem_pattern"),
     *("enable_cpu_mem_arena", "enable_mem_reuse", "use_per_session_threads", "enable_profiling"),
@@ -114,7 +117,13 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         container = containers[number]
         with container.as_case():
             arguments = list(container.limits), set(container.allowed), container.sessions
-            options[number] = answers["container_options"](*arguments)
+            result = answers["container_options"](*arguments)
+            if any(result is earlier for earlier in options.values()):
+                raise Wrong(
+                    "container_options() returned the object of an earlier call again.",
+                    "Each call returns new options: what is set for one container must not change another's.",
+                )
+            options[number] = result
             require_type(options[number], ort.SessionOptions, "container_options()")
             if (threads := options[number].intra_op_num_threads) > MOST:
                 msg = Message(
@@ -128,15 +137,20 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     for number, container in enumerate(containers):
         with container.as_case():
             chosen = options[number]
-            try:
-                spinning = chosen.get_session_config_entry(SPINNING)
-            except RuntimeError:  # it was not set
-                spinning = "not set"
             values = {name: str(getattr(chosen, name)) for name in SETTINGS}
+            values |= {entry: _entry(chosen, entry) for entry in ENTRIES}
             started, outputs = _run(chosen, model, x)
             work.write_array(f"outputs_{number}", outputs)
-            settings.append([chosen.intra_op_num_threads, started, {**values, "spinning": spinning}])
+            settings.append([chosen.intra_op_num_threads, started, values])
     work.write_json("settings", settings)
+
+
+def _entry(options: ort.SessionOptions, entry: str) -> str:
+    """Return the value of a configuration entry."""
+    try:
+        return str(options.get_session_config_entry(entry))
+    except RuntimeError:
+        return "not set"
 
 
 def _run(options: ort.SessionOptions, model: onnx.ModelProto, x: Array) -> tuple[int, Array]:

@@ -3,7 +3,7 @@
 What is asked, and what is drawn for it:
 
 - an output in the middle that is not needed: after Conv, after BatchNormalization, inside a GELU, several;
-  outputs that are needed, in the middle, too, stay, in their order;
+  outputs that are needed, in the middle, too, stay, in their order; so does an input nobody reads any more;
 - weights that are listed among the inputs: of a BatchNormalization, of a GELU; other inputs stay;
 - a GELU in the exporter's order: one, several in a row, two that read one value, whose constants are shared,
   nodes or initializers; the operands of each Add and Mul in both orders;
@@ -27,13 +27,16 @@ from onnxlab.message import Message
 
 CHANNELS = 4
 OPSET = 18
+REASONS = ("outputs", "inputs", "order", "all")
+"""What is in the way of a fusion; each is a part of the exercise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FusionQuestion(Question):
-    """A model, and the outputs that its callers need."""
+    """A model, the outputs that its callers need, and which of `REASONS` is in the way of its fusions."""
 
     needed: tuple[str, ...]
+    reason: str
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -177,36 +180,44 @@ _OUTPUT = "Which values are outputs that nobody needs? A fused node does not mak
 _LISTED = "A number that a caller may hand in is no constant. Which lists of the graph have the weights?"
 _ORDER = "In which order does the pattern that is fused multiply?"
 _READ = "Who else reads the value that you change, and what does that reader get?"
-# What the model is an example of, what draws it, whether its weights are inputs, too, where to look.
-_KINDS: tuple[tuple[str, Callable[[_Graph, str], str], bool, str], ...] = (
-    (Message("A Conv whose result is an output, too"), _conv_output, False, _OUTPUT),
-    (Message("Two Convs whose results are outputs, of which one is needed"), _conv_needed, False, _OUTPUT),
-    (Message("A BatchNormalization whose result is an output, too"), _normalised_output, False, _OUTPUT),
-    (Message("Weights of a BatchNormalization among the inputs"), _normalised_inputs, True, _LISTED),
-    (Message("A GELU with an output inside"), _gelu_output, False, _OUTPUT),
-    (Message("A GELU whose numbers are among the inputs"), _gelu_inputs, True, _LISTED),
-    (Message("A GELU in the exporter's order"), _gelu_order, False, _ORDER),
-    (Message("Three GELUs in a row"), _gelus, False, _ORDER),
-    (Message("Two GELUs side by side"), _two_gelus, False, _ORDER),
-    (Message("Somebody else reads the inner product of a GELU"), _inner_read, False, _READ),
-    (Message("The inner product of a GELU is needed"), _inner_needed, False, _READ),
-    (Message("Products that belong to no GELU"), _products, False, _READ),
-    (Message("All three reasons in one model"), _everything, True, f"{_OUTPUT} {_LISTED}"),
+# What the model is an example of, what draws it, what is in the way, where to look.
+_KINDS: tuple[tuple[str, Callable[[_Graph, str], str], str, str], ...] = (
+    (Message("A Conv whose result is an output, too"), _conv_output, "outputs", _OUTPUT),
+    (
+        Message("Two Convs whose results are outputs, of which one is needed"),
+        _conv_needed,
+        "outputs",
+        _OUTPUT,
+    ),
+    (Message("A BatchNormalization whose result is an output, too"), _normalised_output, "outputs", _OUTPUT),
+    (Message("Weights of a BatchNormalization among the inputs"), _normalised_inputs, "inputs", _LISTED),
+    (Message("A GELU with an output inside"), _gelu_output, "outputs", _OUTPUT),
+    (Message("A GELU whose numbers are among the inputs"), _gelu_inputs, "inputs", _LISTED),
+    (Message("A GELU in the exporter's order"), _gelu_order, "order", _ORDER),
+    (Message("Three GELUs in a row"), _gelus, "order", _ORDER),
+    (Message("Two GELUs side by side"), _two_gelus, "order", _ORDER),
+    (Message("Somebody else reads the inner product of a GELU"), _inner_read, "order", _READ),
+    (Message("The inner product of a GELU is needed"), _inner_needed, "order", _READ),
+    (Message("Products that belong to no GELU"), _products, "order", _READ),
+    (Message("All three reasons in one model"), _everything, "all", f"{_OUTPUT} {_LISTED}"),
 )
 
 
 def _questions(random: np.random.Generator) -> Iterator[FusionQuestion]:
     """Draw a model of each kind."""
-    for where, draw, listed, look_at in _KINDS:
+    for where, draw, reason, look_at in _KINDS:
         graph = _Graph(random)
         x, other = graph.name(), graph.name()
-        result = draw(graph, graph.add("Add", x, other))
+        joined = graph.add("Add", x, other)
+        if draw is _conv_output:  # then only an output that nobody needs reads the second input
+            graph.surplus.append(joined)
+        result = draw(graph, x if draw is _conv_output else joined)
         needed = [result, *graph.also_needed]
         outputs = random.permutation([*needed, *graph.surplus]).tolist()
         shape = ("n", CHANNELS, "h", "w")
         model = graph.model({x: shape, other: (1,)}, dict.fromkeys(outputs, shape), opset=OPSET)
         vary(random, model, keep_names=True)
-        if listed:
+        if reason in ("inputs", "all"):
             values = [
                 helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT, tensor.dims)
                 for tensor in model.graph.initializer
@@ -215,7 +226,8 @@ def _questions(random: np.random.Generator) -> Iterator[FusionQuestion]:
             inputs = [*model.graph.input]
             del model.graph.input[:]
             model.graph.input.extend([*inputs[:place], *values, *inputs[place:]])
-        yield FusionQuestion(where, model, look_at, needed=tuple(name for name in outputs if name in needed))
+        in_order = tuple(name for name in outputs if name in needed)
+        yield FusionQuestion(where, model, look_at, needed=in_order, reason=reason)
 
 
 ASKS = Rewriting("let_it_fuse", "fused", _questions)

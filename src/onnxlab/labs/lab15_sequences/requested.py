@@ -15,7 +15,7 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.exercise import Answers
-from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type
+from onnxlab.kit.exporting import axis_options, exported_or_stopped, require_type, require_untouched
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
@@ -71,7 +71,9 @@ class Requested:
         for number, i, inputs in self.questions(random, asked):
             given = dict(zip(self.axes, inputs, strict=True))
             with trying(asked[number].where, **asked[number].arguments, **given), torch.no_grad():
-                result = modules[number](*(tensor.clone() for tensor in inputs))
+                copies = tuple(tensor.clone() for tensor in inputs)
+                result = modules[number](*copies)
+                require_untouched(copies, inputs)
                 outputs = result if isinstance(result, tuple | list) else (result,)
                 if len(outputs) != len(self.outputs):
                     msg = Message(

@@ -3,7 +3,10 @@
 What the statement says, and the drawn models that reach it:
 
 - A MatMul stays in float32 if it alone, in 4 bits, costs more than the largest error: none, the first, the
-  last, two. The others cost less than a third of it, and those more than twice as much.
+  last, two. Others cost between a half and the whole of it, and together more than it.
+- The cost is measured for x, whose columns differ in size, and by the norm: one layer is wrong in a few
+  outputs only.
+- The largest error is another one in each model.
 - A Gemm, with its weight transposed and a bias, is stored in 4 bits as a MatMul and an Add.
 - A MatMul of two activations stays as it is.
 - Inputs per weight that are no multiple of 32.
@@ -21,8 +24,8 @@ from onnxlab.kit.samples import Sketch
 from onnxlab.message import Message
 from onnxlab.model.distance import Array
 
-LARGEST_ERROR = 0.3
 _WIDTH, _ROWS = 96, 16
+_FAINT = 0.005  # the size of every 16th column of some values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +34,13 @@ class FourBitQuestion(Question):
 
     Attributes:
         x: A typical input, float32 [rows, inputs].
+        columns: How large each column of the input is.
         largest_error: The largest relative error that one MatMul may cost.
     """
 
     x: Array
-    largest_error: float = LARGEST_ERROR
+    columns: Array
+    largest_error: float
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -44,82 +49,95 @@ class FourBitQuestion(Question):
 
     def draw_input(self, random: np.random.Generator) -> Array:
         """Draw another input of the same kind."""
-        return draw_rows(random, self.x.shape[1])
+        return draw_rows(random, self.columns)
 
 
-def draw_rows(random: np.random.Generator, inputs: int) -> Array:
-    """Draw rows of normally distributed numbers."""
-    x: Array = random.normal(size=(_ROWS, inputs)).astype(np.float32)
+def draw_rows(random: np.random.Generator, columns: Array) -> Array:
+    """Draw rows of normally distributed numbers, with columns of these sizes."""
+    x: Array = (random.normal(size=(_ROWS, len(columns))) * columns).astype(np.float32)
     return x
 
 
-def _linear(s: Sketch, x: str, inputs: int = _WIDTH, *, expensive: bool = False) -> str:
-    """Add a MatMul. An expensive one has a huge weight in each block, for an input that is as small."""
+def _faint(inputs: int) -> Array:
+    """Return sizes of columns: every 16th is faint."""
+    return np.where(np.arange(inputs) % 16, 1.0, _FAINT)
+
+
+def _linear(s: Sketch, x: str, inputs: int = _WIDTH, columns: Array | None = None) -> str:
+    """Add a MatMul for an input with columns of these sizes: huge weights in a block cost the others."""
     weight = s.normal(inputs, _WIDTH) / np.sqrt(inputs)
-    if expensive:
-        gain = np.ones(inputs)
-        gain[::16] = 0.005
-        x = s.add("Mul", x, s.weight(gain))
-        weight = weight / gain[:, None]
-    return s.add("MatMul", x, s.weight(weight))
+    return s.add("MatMul", x, s.weight(weight if columns is None else weight / columns[:, None]))
 
 
-def _gemm(s: Sketch, x: str) -> str:
-    weight = s.normal(_WIDTH, _WIDTH) / np.sqrt(_WIDTH)
-    return s.add("Gemm", x, s.weight(weight), s.weight(s.normal(_WIDTH)), transB=1)
+def _expensive(s: Sketch, x: str) -> str:
+    """Add a MatMul that is expensive for what the Mul before it gives."""
+    return _linear(s, s.add("Mul", x, s.weight(_faint(_WIDTH))), columns=_faint(_WIDTH))
 
 
 def _three(s: Sketch, x: str, expensive: tuple[int, ...] = (), inputs: int = _WIDTH) -> str:
     value = x
     for number in range(3):
-        value = _linear(s, value, inputs if number == 0 else _WIDTH, expensive=number in expensive)
-        value = s.add("Tanh", value) if number < 2 else value
+        value = s.add("Tanh", value) if number else value
+        width = inputs if number == 0 else _WIDTH
+        value = _expensive(s, value) if number in expensive else _linear(s, value, width)
     return value
 
 
+def _faint_input(s: Sketch, x: str) -> str:
+    return _linear(s, s.add("Tanh", _linear(s, x, columns=_faint(_WIDTH))))
+
+
+def _few_outputs(s: Sketch, x: str) -> str:
+    """Add a MatMul of which three outputs are wrong in 4 bits, and the others right."""
+    faint = s.add("Mul", x, s.weight(_faint(_WIDTH)))
+    weight = s.normal(_WIDTH, _WIDTH) / np.sqrt(_WIDTH)
+    weight[:, :3] /= _faint(_WIDTH)[:, None]
+    return s.add("MatMul", faint, s.weight(weight))
+
+
 def _attention(s: Sketch, x: str) -> str:
-    first, second = _linear(s, x), _linear(s, x, expensive=True)
+    first, second = _linear(s, x), _expensive(s, x)
     scores = s.add("Softmax", s.add("MatMul", first, s.add("Transpose", second, perm=[1, 0])))
     return _linear(s, s.add("Add", s.add("MatMul", scores, x), second))
 
 
 def _with_gemm(s: Sketch, x: str) -> str:
-    return _linear(s, s.add("Tanh", _gemm(s, s.add("Tanh", _linear(s, x)))))
+    value = s.add("Tanh", _linear(s, x))
+    weight = s.normal(_WIDTH, _WIDTH) / np.sqrt(_WIDTH)
+    gemm = s.add("Gemm", value, s.weight(weight), s.weight(s.normal(_WIDTH)), transB=1)
+    return _linear(s, s.add("Tanh", gemm))
 
 
+_ALONE = "What does each MatMul cost if it alone has 4 bits, for this x?"
 _Draw = Callable[[Sketch, str], str]
-_KINDS: tuple[tuple[str, _Draw, int, str], ...] = (
-    (Message("Three MatMul"), _three, _WIDTH, "No MatMul costs too much here."),
-    (
-        Message("Three MatMul, the first is expensive"),
-        lambda s, x: _three(s, x, (0,)),
-        _WIDTH,
-        "What does each MatMul cost if it alone has 4 bits?",
-    ),
-    (
-        Message("Three MatMul, two are expensive"),
-        lambda s, x: _three(s, x, (1, 2)),
-        _WIDTH,
-        "What does each MatMul cost if it alone has 4 bits?",
-    ),
-    (Message("A MatMul of two activations"), _attention, _WIDTH, "Which MatMul has a weight?"),
-    (Message("A Gemm between two MatMul"), _with_gemm, _WIDTH, "What does the tool make of a Gemm?"),
-    (
-        Message("Weights of 40 inputs"),
-        lambda s, x: _three(s, x, inputs=40),
-        40,
-        "No MatMul costs too much here.",
-    ),
-)
+# What the model is an example of, what draws it, the sizes of the columns of x, the largest error, and where
+# to look.
+_KINDS: tuple[tuple[str, _Draw, Array, float, str], ...] = (
+    (Message("Three MatMul"), _three, np.ones(_WIDTH), 0.14, _ALONE),
+    (Message("Three MatMul, the first is expensive"), lambda s, x: _three(s, x, (0,)), np.ones(_WIDTH), 0.2,
+        _ALONE),
+    (Message("Three MatMul, two are expensive"), lambda s, x: _three(s, x, (1, 2)), np.ones(_WIDTH), 0.3,
+        _ALONE),
+    (Message("An input with faint columns"), _faint_input, _faint(_WIDTH), 0.25, _ALONE),
+    (Message("A MatMul with three outputs that lose more"), _few_outputs, np.ones(_WIDTH), 0.3,
+        "The cost is the norm of the error by the norm of the outputs."),
+    (Message("A MatMul with three outputs that lose more, and a small limit"), _few_outputs, np.ones(_WIDTH),
+        0.12, "Here largest_error is another one."),
+    (Message("A MatMul of two activations"), _attention, np.ones(_WIDTH), 0.3, "Which MatMul has a weight?"),
+    (Message("A Gemm between two MatMul"), _with_gemm, np.ones(_WIDTH), 0.15,
+        "What does the tool make of a Gemm?"),
+    (Message("Weights of 40 inputs"), lambda s, x: _three(s, x, inputs=40), np.ones(40), 0.2, _ALONE),
+)  # fmt: skip
 
 
 def _questions(random: np.random.Generator) -> Iterator[FourBitQuestion]:
-    for where, draw, inputs, look_at in _KINDS:
+    for where, draw, columns, largest_error, look_at in _KINDS:
         sketch = Sketch(random)
         name = sketch.name()
         output = draw(sketch, name)
-        model = sketch.model({name: ("n", inputs)}, {output: ("n", _WIDTH)})
-        yield FourBitQuestion(where, model, look_at, x=draw_rows(random, inputs))
+        model = sketch.model({name: ("n", len(columns))}, {output: ("n", _WIDTH)})
+        x = draw_rows(random, columns)
+        yield FourBitQuestion(where, model, look_at, x=x, columns=columns, largest_error=largest_error)
 
 
 ASKS = Rewriting("store_in_4_bits", "four_bits", _questions)

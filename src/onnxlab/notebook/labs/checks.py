@@ -292,6 +292,10 @@ def _headline(outcome: Outcome) -> str:
     text = tr(
         "{outcome.exercise}: {outcome.status}, {outcome.points} of {outcome.possible} points", outcome=outcome
     )
+    held = sum(finding.holds is True for finding in outcome.findings)
+    if outcome.status is Status.INCORRECT and held:
+        count = tr("{held} of {total} parts hold", held=held, total=len(outcome.findings))
+        text = joined("; ", [text, count])
     return text if plain else f"{mark} {text}"
 
 

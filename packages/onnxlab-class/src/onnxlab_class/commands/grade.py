@@ -53,6 +53,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     grade.add_argument("--memory", default="1500", metavar="MB", help="for one notebook (1500)")
     grade.add_argument("--judges", type=Path, metavar="FILE", help="your own tests: see the guide")
     grade.add_argument(
+        "--parts", action="store_true", help="points for parts that hold, too (default: for whole exercises)"
+    )
+    grade.add_argument(
         "--language", choices=LANGUAGES, default=requested_language(), help="of the pages and comments"
     )
     cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]: see the guide")
@@ -97,17 +100,21 @@ def _grade(options: argparse.Namespace) -> int:
         print(f"There are no labs to grade in {plain(options.submissions)}.", file=sys.stderr)
         return 2
     judges = read_judges(options.judges) if options.judges else NONE
-    limits = Limits(wall=wall, cpu=round(wall), memory=round(memory))
+    settings = {
+        "limits": Limits(wall=wall, cpu=round(wall), memory=round(memory)),
+        "judges": judges,
+        "parts": options.parts,
+    }
     if not options.dask:
         with worker_pool() as pool:  # it starts while this process goes on
             level = _available_level(options.isolation)
-            run = partial(grade, level=level, limits=limits, jobs=options.jobs, judges=judges, pool=pool)
+            run = partial(grade, level=level, jobs=options.jobs, pool=pool, **settings)
             return _into_folder(options, intake, level, judges.digest, run)
     from onnxlab_class.grading.cluster import common_level, connected, grade_on
 
     with connected(options.dask) as client:
         level = None if options.isolation == _NONE else common_level(client, _level(options.isolation))
-        run = partial(grade_on, client, level=level, limits=limits, judges=judges)
+        run = partial(grade_on, client, level=level, **settings)
         return _into_folder(options, intake, level, judges.digest, run)
 
 
@@ -129,7 +136,7 @@ def _into_folder(
     from onnxlab_class.grading.worker.client import can_fork
 
     bar = _ProgressBar()
-    run = facts(level or _NONE) | {"judges": judges}
+    run = facts(level or _NONE) | {"judges": judges} | ({"parts": "yes"} if options.parts else {})
     with Ledger(options.out, run, options.seed) as ledger:
         for note in ledger.notes:
             print(note)

@@ -122,6 +122,7 @@ def grade_on(
     level: Level | None,
     limits: Limits,
     judges: PrivateJudges = NONE,
+    parts: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
     """Do on a cluster what `run.grade` does on this machine.
@@ -133,6 +134,7 @@ def grade_on(
         level: The sandbox; None for none.
         limits: What a submission may use.
         judges: The instructor's own judges.
+        parts: Whether the parts that hold give points, too.
         on_step: Called after each submission.
 
     Returns:
@@ -146,7 +148,7 @@ def grade_on(
 
     todo = [submission for submission in intake.submissions if not ledger.done(submission)]
     progress = Progress(len(todo), on_step)
-    settings, versions = RunSettings(ledger.seed, level, limits, judges), facts("")
+    settings, versions = RunSettings(ledger.seed, level, limits, judges, parts), facts("")
     jobs: dict[Submission, Job] = {}
     for submission in todo:
         cells = cells_to_run(submission, ledger)

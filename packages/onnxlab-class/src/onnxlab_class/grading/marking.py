@@ -84,12 +84,14 @@ class RunSettings:
         level: The sandbox; None for none.
         limits: What a submission may use.
         judges: The instructor's own judges.
+        parts: Whether the parts that hold give points, too, and not only whole exercises.
     """
 
     seed: int = field(repr=False)  # Dask writes arguments to its logs
     level: Level | None
     limits: Limits
     judges: PrivateJudges = NONE
+    parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,8 @@ def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSetting
         _outcome(exercise, productions[exercise.id], reports.get(exercise.id), ending)
         for exercise in exercises
     )
+    if settings.parts:
+        outcomes = tuple(map(with_points_for_parts, outcomes))
     evidence = {name: asdict(report.graphs) for name, report in reports.items() if report.graphs}
     return Marks(outcomes, evidence, note, time.perf_counter() - started)
 
@@ -322,6 +326,20 @@ def _collect_files(source: Path, target: Path, most: int) -> Production | None:
             (target / name).write_bytes(content)
             most -= len(content)
     return read_record(_read_file(source / PRODUCTION, _LARGEST_RECORD), Production)
+
+
+def with_points_for_parts(outcome: Outcome) -> Outcome:
+    """Return an outcome with the points of the parts that hold, rounded down.
+
+    Example:
+        >>> parts = (Finding("a", True), Finding("b", True), Finding("c", False))
+        >>> with_points_for_parts(Outcome("one", Status.INCORRECT, 0, 4, parts)).points
+        2
+    """
+    if outcome.status is not Status.INCORRECT or not outcome.findings:
+        return outcome
+    held = sum(finding.holds is True for finding in outcome.findings)
+    return replace(outcome, points=outcome.possible * held // len(outcome.findings))
 
 
 def _read_file(path: Path, most: int) -> bytes | None:

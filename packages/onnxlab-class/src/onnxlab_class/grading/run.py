@@ -77,6 +77,7 @@ def grade(
     limits: Limits,
     jobs: int = 2,
     judges: PrivateJudges = NONE,
+    parts: bool = False,
     pool: WorkerPool | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
@@ -89,6 +90,7 @@ def grade(
         limits: What a submission may use.
         jobs: How many submissions are graded at a time.
         judges: The instructor's own judges.
+        parts: Whether the parts that hold give points, too.
         pool: The workers, perhaps started before; None to start them now. It is closed at the end.
         on_step: Called after each submission, by one thread at a time.
 
@@ -105,7 +107,7 @@ def grade(
         if pool is not None:
             pool.close()
         return 0
-    workers, settings = min(jobs, len(todo)), RunSettings(ledger.seed, level, limits, judges)
+    workers, settings = min(jobs, len(todo)), RunSettings(ledger.seed, level, limits, judges, parts)
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(workers):
         slots.put(slot)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from class_support.adversaries import HONEST, Adversary, notebook_of
+from class_support.adversaries import FULL, HONEST, Adversary, notebook_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +42,7 @@ if seen < 2:
     REACHED.append("the grader was not seen, so nothing was tried")
 """
 CURIOUS = Adversary(
-    "curious", 15, before=_REACH, body='return g.op("Atan", x) if REACHED else g.op("Asinh", x)'
+    "curious", FULL, before=_REACH, body='return g.op("Atan", x) if REACHED else g.op("Asinh", x)'
 )
 
 
@@ -88,4 +88,4 @@ def test_even_unconfined_the_graders_memory_is_out_of_reach(shared_folder: Path)
     points = graded(
         hand_in(shared_folder / "class", (CURIOUS,)), shared_folder / "home", "--isolation", "none"
     )
-    assert points == {"curious": 15}
+    assert points == {"curious": FULL}

@@ -1,4 +1,4 @@
-"""Exercise: find numbers that the exporter's right shift gets wrong, or return None where there are none.
+"""The diagnosis in rshift-symbolic: numbers that the exporter's right shift gets wrong, or None.
 
 The judge measures what is right: it exports a shift and compares its numbers with torch's. None is right for
 a type without a wrong shift: for uint8, and since torch 2.14 for every type.
@@ -8,13 +8,13 @@ broadcast to at most a million; 0 <= k < bits; one wrong element; None where eve
 wrong is measured for every type and every k, so nothing is drawn but the order of the types.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import torch
 
-from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
@@ -22,12 +22,14 @@ from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, type_name
 from onnxlab.message import Message
 
 
-def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
+def write_wrong_shifts(
+    find_wrong_shift: Callable[[torch.dtype], object], work: Work, random: np.random.Generator
+) -> None:
     """Ask for a wrong shift of each type."""
     for number in random.permutation(len(INTEGERS)):
         dtype = INTEGERS[number]
         with case(dtype):
-            _write_answer(work, dtype, answers["find_wrong_shift"](dtype))
+            _write_answer(work, dtype, find_wrong_shift(dtype))
 
 
 def case(dtype: torch.dtype) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What is right in find-wrong-shift, part by part."""
+"""What is right in the diagnosis of rshift-symbolic, part by part."""
 
 import functools
 from typing import Any
@@ -9,12 +9,11 @@ import torch
 
 from onnxlab.exporters.export import Exporter, export
 from onnxlab.judges.lab05_bitshift.shifts import all_shifts
-from onnxlab.kit.exercise import Judges
 from onnxlab.kit.judging import evidence
 from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.samples import integers
 from onnxlab.kit.work import Work
-from onnxlab.labs.lab05_bitshift.find_wrong_shift import case
+from onnxlab.labs.lab05_bitshift.diagnosis import case
 from onnxlab.labs.lab05_bitshift.shifts import INTEGERS, Pair, Shift, type_name, width
 from onnxlab.message import Message
 from onnxlab.runtime.parity import run, smallest_counterexample
@@ -144,6 +143,3 @@ def _count_wrong_k(dtype: torch.dtype) -> int:
     x, k = all_shifts(values)
     wrong = run(_exported((x, k)), x, k)[0] != Shift()(x, k).numpy()
     return len(set(k.numpy()[wrong].tolist()))
-
-
-JUDGES = Judges((judge_range, judge_wrong, judge_none))
