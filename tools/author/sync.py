@@ -1,4 +1,4 @@
-"""`python -m tools.author sync`: makes labs, the list of predictions and the points in the guides."""
+"""`python -m tools.author sync`: makes labs/ from solutions/, and the list of the chapters' predictions."""
 
 import ast
 import re
@@ -12,8 +12,6 @@ from onnxlab.kit.exercise import lab, labs
 from tools.author.predictions import LIST, is_current, write_predictions
 
 _BETWEEN = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=[ \t]*### END SOLUTION)", re.DOTALL)
-
-_POINTS = re.compile(r"(?<=^\| )(lab\d\d)( [^|]*\| \d+ \| )\d+(?= \|)", re.MULTILINE)
 
 
 def sync(root: Path) -> list[Path]:
@@ -38,9 +36,6 @@ def sync(root: Path) -> list[Path]:
             continue
         if write(release(stamped), handed_out):
             changed.append(handed_out)
-    for guide, text in _guides(root):
-        guide.write_text(text, "utf-8")
-        changed.append(guide)
     return changed
 
 
@@ -59,7 +54,6 @@ def out_of_sync(root: Path) -> list[str]:
             differences.append(f"labs/{solution.name} is missing")
         elif read(handed_out) != release(stamped):
             differences.append(f"labs/{solution.name} is not what the solution gives")
-    differences += [f"{guide.name} has other points than the labs" for guide, _ in _guides(root)]
     extra = sorted(path.name for path in (root / "labs").glob("*.ipynb") if path.name not in names)
     return [*differences, *(f"labs/{name} has no solution" for name in extra)]
 
@@ -101,15 +95,6 @@ def _solved(notebook: Notebook, name: str) -> Notebook:
             for cell in places:
                 cell["source"] = _BETWEEN.sub(lambda _: f"{body}\n", cell["source"], count=1)  # noqa: B023 - called at once
     return notebook
-
-
-def _guides(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the instructor's guides whose table has other points than the labs, with what it should say."""
-    for path in sorted((root / "packages" / "onnxlab-class" / "docs").glob("instructor*.md")):
-        text = path.read_text("utf-8")
-        right = _POINTS.sub(lambda row: f"{row[1]}{row[2]}{lab(row[1]).points}", text)
-        if right != text:
-            yield path, right
 
 
 def _solutions(root: Path) -> Iterator[Path]:
