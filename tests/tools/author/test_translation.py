@@ -14,7 +14,7 @@ import polib
 import pytest
 
 from onnxlab.course.notebooks import read, write
-from onnxlab.language import Speech, speaking, speech
+from onnxlab.language import Speech, is_pattern, speaking, speech
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.coverage import coverage_sources, translated_coverage
@@ -367,8 +367,8 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     folder = tmp_path / "notebooks" / "zh"
     folder.mkdir(parents=True)
     english = execute(notebook(*copy.deepcopy(CHAPTER)), tmp_path / "notebooks" / "a.ipynb")
-    package = speech("zh")
-    with speaking(Speech({**package.texts, **WORDS}, package.patterns)):
+    texts = speech("zh").texts
+    with speaking(Speech(texts | WORDS, {text: texts[text] for text in texts if is_pattern(text)})):
         edition = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
     write(edition, folder / "a.ipynb")
     shown = [output.get("data", output) for cell in edition["cells"] for output in cell.get("outputs", [])]
