@@ -223,6 +223,7 @@ CAPTURE = {
             lambda x, f: torch.nn.functional.interpolate(x[None], size=f.shape[0]), X, torch.ones(8)
         ),
     ),
+    "promise-broken": (lambda: torch._check(len(X) > 99), lambda: torch._check(len(X) > 0)),
     "inference-tensor": (
         lambda: torch.nn.Linear(4, 4)(torch.inference_mode()(torch.ones)(2, 4)),
         lambda: torch.nn.Linear(4, 4)(torch.no_grad()(torch.ones)(2, 4)),

@@ -137,9 +137,10 @@ def distances(
     wanted: torch.Tensor, got: torch.Tensor, rtol: float, atol: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return how far the elements are apart, and which are equal, both NaN, or close enough."""
-    apart = (got.double() - wanted.double()).abs()
+    wide = torch.complex128 if wanted.is_complex() else torch.float64
+    apart = (got.to(wide) - wanted.to(wide)).abs()
     close = (got == wanted) | ((got != got) & (wanted != wanted))
-    close |= apart.isfinite() & (apart <= atol + rtol * wanted.double().abs())
+    close |= apart.isfinite() & (apart <= atol + rtol * wanted.to(wide).abs())
     return apart.masked_fill(close & ~apart.isfinite(), 0).nan_to_num(math.inf, math.inf), close
 
 
