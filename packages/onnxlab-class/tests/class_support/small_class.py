@@ -11,12 +11,14 @@ from pathlib import Path
 import nbformat
 
 from class_support.adversaries import ROOT, Adversary, notebook_of
+from onnxlab.kit.exercise import exercise, lab
 from onnxlab_class.grading.results import Ledger
 
 __all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in", "marks"]
 
 LAB = "lab07_pooling_indices"
-FULL, REST = 10, 3  # all points; those without max_unpool_symbolic
+FULL = lab(LAB).points
+REST = FULL - exercise("max-unpool-symbolic")[1].points
 RIGHT = 'return g.op("MaxUnpool", values, global_index, shape, kernel_shape_i=[2, 2], strides_i=[2, 2])'
 WRONG = RIGHT.replace("global_index", "index")
 
