@@ -260,7 +260,7 @@ CONTRACTS = {
     "cut-between": Contract(
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
-            WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "No opset import for domain"),
+            WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "the part says opset None"),
             WrongAnswer("sorted by name", (sorted_by_name,), "before its readers"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
@@ -274,6 +274,7 @@ CONTRACTS = {
             WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),
             WrongAnswer("an input that is not there is left out", cut({"{*inputs, *outputs}": "{*outputs}", "in names]": "in names if name in values]"}), "An input that does not"),
             WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs)]": "([name for name in inputs if name in read], outputs)]"}), "that nothing reads"),
+            WrongAnswer("ONNX's own domain only", cut({_OPSETS: "opset_imports=[entry for entry in model.opset_import if not entry.domain]"}), "the part says opset ai.onnx.ml None"),
             WrongAnswer("another opset", cut({_OPSETS: "opset_imports=[helper.make_opsetid('', 19)]"}), "opset"),
             WrongAnswer("another IR version", cut({"ir_version=model.ir_version": "ir_version=9"}), "IR version"),
         ),

@@ -158,6 +158,7 @@ CONTRACTS = {
         right=(lower(), (prepared,)),
         wrong=(
             WrongAnswer("the converter only", lower({"model.ir_version = min(model.ir_version, newest_ir)": "pass"}), "the IR version of the result is 10"),
+            WrongAnswer("changes x", lower({"    return model": "    x += 0.25\n    return model"}), "An argument was changed by the call"),
             WrongAnswer("the IR version only", lower({_TOO_NEW: "if False:"}), "the opset of the result is 20"),
             WrongAnswer("functions are lost", lower({_INLINED: "pass", **_UNCHECKED}), "a body in place of each call"),
             WrongAnswer("functions are lost, and refused", lower({_INLINED: "pass"}), "refused it with ValueError"),
@@ -178,9 +179,10 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("initializers only", (embedding(from_its_file, lambda model: model.graph.initializer),), "keeps weights in another file, that of the Constant of 'i' for one"),
             WrongAnswer("weights of zero", merge({_END: f"for tensor in model.graph.initializer: tensor.raw_data = bytes(len(tensor.raw_data))\n    {_END}"}), _OTHER_NUMBERS),
-            WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author are left"),
+            WrongAnswer("takes the files out", merge({_END: f"files.clear()\n    {_END}"}), "An argument was changed by the call"),
+            WrongAnswer("the notes stay", merge({_CLEAR: "pass"}), "notes of the author that are left"),
             WrongAnswer("the pass alone", merge({_CLEAR: _BY_PASS}), "doc_string"),
-            WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "11 notes"),
+            WrongAnswer("metadata only", merge({'("doc_string", "metadata_props")': '("metadata_props",)'}), "left: 11."),
             WrongAnswer("no stamp", merge({_STAMP: "pass"}), "what it was to be stamped with"),
             WrongAnswer("the stamp is cleared as well", merge({f"{_CLEAR}\n    {_STAMP}": f"{_STAMP}\n    {_CLEAR}"}), "What came last"),
             WrongAnswer("a stamp too many", merge({"(model, notes)": '(model, notes | {"tool": "mine"})'}), "Which of these entries was not asked for"),

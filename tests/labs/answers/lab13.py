@@ -109,7 +109,7 @@ CONTRACTS = {
             WrongAnswer("a softmax", shares({SCORE: "score = torch.softmax(x, 1)"}), "In PyTorch, the repaired module does not return what IllShares returns"),
             WrongAnswer("a small number is added", shares({"score.sum(1, keepdim=True)": "(score.sum(1, keepdim=True) + 1e-9)"}), "In PyTorch"),
             WrongAnswer("over the first axis", shares({"score.sum(1": "score.sum(0"}), "In PyTorch"),
-            WrongAnswer("changes its input", shares({SCORE: "score = 1 / (1 + torch.exp(x.neg_()))"}), "An input that was passed to the module was changed"),
+            WrongAnswer("changes its input", shares({SCORE: "score = 1 / (1 + torch.exp(x.neg_()))"}), "An argument was changed by the call"),
         ),
     ),
 }

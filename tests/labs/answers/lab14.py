@@ -110,6 +110,7 @@ CONTRACTS = {
         right=(options(), (chosen,), (counted_upwards,)),
         wrong=(
             WrongAnswer("rounded", options({"int(quota) // int(period)": "round(int(quota) / int(period))"}), "should be"),
+            WrongAnswer("turns the quotas round", options({"cpus = len(allowed)": "cpus = len(allowed)\n    limits.reverse()"}), "An argument was changed by the call"),
             WrongAnswer("rounded up", options({"int(quota) // int(period)": "-(-int(quota) // int(period))"}), "A quota with a part of a CPU"),
             WrongAnswer("the first quota only", options({"map(str.split, limits)": "map(str.split, limits[:1])"}), "The group above has the smaller quota"),
             WrongAnswer("the last quota only", options({"map(str.split, limits)": "map(str.split, limits[-1:])"}), "The container has the smaller quota"),

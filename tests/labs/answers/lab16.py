@@ -195,11 +195,11 @@ CONTRACTS = {
         right=(four_bits(), (by_leaving_out,), (by_one_tool_for_each,)),
         wrong=(
             WrongAnswer("every weight", (everything,), "for 2 of them the cost is at most"),
-            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "0 of the weights have 4 bits"),
+            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "weights with 4 bits: 0;"),
             WrongAnswer("without the Gemm", (without_gemm,), "What does the tool make of a Gemm?"),
             WrongAnswer("the weight is not transposed", four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}), "A Gemm between two MatMul"),
             WrongAnswer("the cost of leaving out", four_bits({"[other for other in names if other != name]": "[name]"}), "if it alone has 4 bits"),
-            WrongAnswer("beside those before", (beside_those_before,), "Three MatMul: 2 of the weights have 4 bits; for 3"),
+            WrongAnswer("beside those before", (beside_those_before,), "Three MatMul: weights with 4 bits: 2;"),
             WrongAnswer("half of the limit", four_bits({"> largest_error": "> largest_error / 2"}), "Three MatMul: 0 of the weights"),
             WrongAnswer("30 %", four_bits({"> largest_error": "> 0.3"}), "Here largest_error is another one."),
             WrongAnswer("on noise", four_bits({"    right, cost = output(model), {}": "    x = np.random.default_rng(0).normal(size=x.shape).astype(np.float32)\n    right, cost = output(model), {}"}), "An input with faint columns"),

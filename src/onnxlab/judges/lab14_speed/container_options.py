@@ -102,7 +102,7 @@ def judge_session(work: Work, random: np.random.Generator) -> None:
                     Message("{started} started", started=started),
                 )
                 msg = Message(
-                    "{container.where}: a session with these options starts {started} threads.",
+                    "{container.where}: threads that a session with these options starts: {started}.",
                     container=container,
                     started=started,
                 )

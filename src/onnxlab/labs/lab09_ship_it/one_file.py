@@ -24,6 +24,7 @@ from google.protobuf.message import Message as Proto  # type: ignore[import-unty
 from onnx import numpy_helper, parser
 
 from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_untouched
 from onnxlab.kit.outcome import RETURN, Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.work import Work
@@ -185,7 +186,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             if not upload.possible:
                 raised[number] = _refusal(answers, upload)
                 continue
-            data = answers["one_file"](*upload.copies())
+            arguments = upload.copies()
+            data = answers["one_file"](*arguments)
+            require_untouched(arguments, upload.arguments.values())
             if not isinstance(data, bytes):
                 msg = Message("one_file() returned {name}; bytes were expected.", name=type(data).__name__)
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
