@@ -194,6 +194,7 @@ COMPARISONS = {  # each overlooks a difference, or finds one where there is none
     "finite numbers only": lambda a, b: apart(
         *(np.where(np.isinf(a) | np.isinf(b), 0, values) for values in (a, b))
     ),
+    "infinities agree": lambda a, b: apart(*(np.where(np.isinf(v), np.inf, v) for v in (a, b))),
     "infinities differ": lambda a, b: bool(np.any(~(abs(a - b) <= 1e-3) & ~(np.isnan(a) & np.isnan(b)))),
     "one direction": lambda a, b: bool(np.any(a - b > 1e-3)),
 }

@@ -217,7 +217,7 @@ CONTRACTS = {
             WrongAnswer("keys and values exchanged", cached({", key, value\n": ", value, key\n"}), "present_key holds other numbers"),
             WrongAnswer("logits of the last token", cached({"flatten(2)), key": "flatten(2))[:, -1:], key"}), "logits has another shape"),
             WrongAnswer("logits only", cached({", key, value\n": "\n"}), "a tuple or list was expected"),
-            WrongAnswer("the cache as one", cached({", key, value\n": ", (key, value)\n"}), "returned 2 values"),
+            WrongAnswer("the cache as one", cached({", key, value\n": ", (key, value)\n"}), "forward() returned: 2; three were expected"),
             WrongAnswer("a function", (lambda decoder: lambda ids, key, value: None,), "a Module was expected"),
         ),
     ),

@@ -13,7 +13,7 @@ What the statement asks, and where it is drawn:
 * possible and impossible cuts are asked for in a drawn order, some twice; names begin with one another.
 
 Not asked, and not drawn: a value that is input and output, an output that no node makes, an initializer as an
-input, functions.
+input, an input that a node of the part makes, functions.
 """
 
 from dataclasses import dataclass
