@@ -90,7 +90,7 @@ class WholeResult(torch.nn.Module):
 # Pieces of the solutions.
 _LOW, _CLAMPED, _MEANS = "low = x.min()", ".clamp(min=0.001)", "x.mean(1)"
 _CUT = "x = x.reshape(-1, channels"
-_SIZES, _SORTED = "(int(size) for size in x.shape[1:])", "x = x.permute(0, 2, 4, 1, 3, 5)"
+_SORTED = "x = x.permute(0, 2, 4, 1, 3, 5)"
 _SIXTEEN = """forward(self, x):
             return torch.cat([self.embedded(x[i : i + 1]) for i in range(16)])
 

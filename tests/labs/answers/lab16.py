@@ -188,14 +188,12 @@ CONTRACTS = {
             WrongAnswer("without the weights", float16({"{tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}": "{}"}), "computes in float16, which breaks it"),
             WrongAnswer("the first output of a node", float16({"for node in model.graph.node for name in node.output]": "for node in model.graph.node for name in node.output[:1]]"}), "How many outputs does a Split have"),
             WrongAnswer("without x", float16({"values |= feeds | ": "values |= "}), "A large input that two nodes read"),
-            WrongAnswer("bytes", (lambda model, x: model.SerializeToString(),), "a ModelProto was expected"),
         ),
     ),
     "store-in-4-bits": Contract(
         right=(four_bits(), (by_leaving_out,), (by_one_tool_for_each,)),
         wrong=(
             WrongAnswer("every weight", (everything,), "whose cost is at most 0.2: 2"),
-            WrongAnswer("no weight", (lambda model, x, largest_error: model,), "weights with 4 bits: 0;"),
             WrongAnswer("without the Gemm", (without_gemm,), "What does the tool make of a Gemm?"),
             WrongAnswer("the weight is not transposed", four_bits({"weights[node.input[1]].T": "weights[node.input[1]]"}), "A Gemm between two MatMul"),
             WrongAnswer("the cost of leaving out", four_bits({"[other for other in names if other != name]": "[name]"}), "if it alone has 4 bits"),
@@ -208,7 +206,6 @@ CONTRACTS = {
             WrongAnswer("blocks of 16", (with_options(block_size=16),), "block_size 16; 32 is asked for"),
             WrongAnswer("the cost in blocks of 128", (with_options(cost_block=128),), "Is the cost measured in blocks of 32?"),
             WrongAnswer("activations of 8 bits", (with_options(accuracy_level=4),), "accuracy_level 4; 0 is asked for"),
-            WrongAnswer("a tool", (lambda model, x, largest_error: MatMulNBitsQuantizer(model),), "a ModelProto was expected"),
         ),
     ),
 }
