@@ -52,7 +52,7 @@ CONTRACTS = {
             WrongAnswer("half the angle", heading({HEADING: f"torch.where(north == 0, on_axis, {HALF})"}), "In PyTorch"),
             WrongAnswer("no heading of minus pi", heading({HEADING: f"(lambda y: torch.where(y <= -torch.pi, torch.pi, y))({HEADING})"}), "In PyTorch"),
             WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
-            WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
+            WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "for north 0, east -1: "),
             WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The outputs differ from PyTorch's"),
         ),
     ),
