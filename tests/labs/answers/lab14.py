@@ -117,7 +117,7 @@ CONTRACTS = {
             WrongAnswer("no affinity", options({"cpus = len(allowed)": "cpus = 10**6"}), "no container here has 64 CPUs"),
             WrongAnswer("the highest number", options({"len(allowed)": "max(allowed) + 1"}), "CPUs allowed"),
             WrongAnswer("one session", options({"cpus // sessions": "cpus"}), "How many sessions share them?"),
-            WrongAnswer("at least one before the division", options({"max(1, cpus // sessions)": "max(1, cpus) // sessions"}), "is 0, and should be 1"),
+            WrongAnswer("at least one before the division", options({"max(1, cpus // sessions)": "max(1, cpus) // sessions"}), "At least 1 is asked for"),
             WrongAnswer("max is 0", options({'if quota != "max":\n            cpus = min(cpus, int(quota) // int(period))': 'cpus = min(cpus, 0 if quota == "max" else int(quota) // int(period))'}), "No quota: intra_op_num_threads is 1"),
             WrongAnswer("the default between operators", options({"options.inter_op_num_threads = 1": "pass"}), "inter_op_num_threads is 0; 1 was expected"),
             WrongAnswer("spinning", options({'options.add_session_config_entry("session.intra_op.allow_spinning", "0")': "pass"}), "allow_spinning is not set; 0 was expected"),
