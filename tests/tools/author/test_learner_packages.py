@@ -104,6 +104,7 @@ def test_a_notebook_without_one_is_run_once_and_every_output_compared(run_notebo
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(ORDINARY is None, reason="only root can become another user")
 def test_a_chapter_runs_as_an_ordinary_user(tmp_path):
     tmp_path.chmod(0o755)
