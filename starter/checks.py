@@ -34,7 +34,9 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        paths += ["notebooks", "labs", "solutions", *TRANSLATED]
+        # A lab is its solution without the answers, which is run: with --all every lab is run, too.
+        labs = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("labs/*.ipynb"))
+        paths += ["notebooks", "solutions", *labs[:: 1 if "--all" in options else 4], *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         # One more than cores for the tests of servers and browsers, which wait most of their time.
         arguments += ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "loadscope"]
