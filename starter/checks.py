@@ -34,10 +34,12 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        paths += ["notebooks", "labs", "solutions", *TRANSLATED]
+        # A lab is its solution without the answers, which is run: with --all every lab is run, too.
+        labs = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("labs/*.ipynb"))
+        paths += ["notebooks", "solutions", *labs[:: 1 if "--all" in options else 4], *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
-        # One more than cores, since the tests of servers and browsers wait most of their time.
-        arguments += ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadscope"]
+        # One more than cores for the tests of servers and browsers, which wait most of their time.
+        arguments += ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "loadscope"]
     named = any(option[0] != "-" and (ROOT / option.split("::")[0]).exists() for option in options if option)
     return [*arguments, *options, *([] if named else paths)]
 
@@ -49,6 +51,7 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
     """
     # PASSIVE: a waiting thread of one worker must not spin on the core that another worker needs.
     variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred Pythons would compile the course anew
 
     def run_step(step: tuple[str, tuple[str, ...]]) -> tuple[str, str, float]:
         name, arguments = step

@@ -187,6 +187,7 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -302,6 +303,7 @@ def test_a_lab_is_known_by_its_number(name):
     assert lab(name).name == "lab05_bitshift"
 
 
+@pytest.mark.slow
 def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err

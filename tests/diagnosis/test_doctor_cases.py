@@ -14,6 +14,8 @@ from onnx.parser import parse_model
 from onnxlab.cli import main
 from onnxlab.diagnosis.examination import Examination, examine
 
+pytestmark = pytest.mark.slow  # every file runs in a process of its own
+
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
 
 

@@ -424,6 +424,7 @@ def test_a_file_that_does_not_end_is_stopped():
     assert found.symptoms[0].what == "Running it did not end in time."
 
 
+@pytest.mark.slow
 def test_sizes_that_say_nothing_more_are_not_tried():
     """A batch of 33, tried only because another axis has 33 elements, would take for ever here."""
     growing = parse_model(
@@ -456,6 +457,7 @@ def window() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return Window(), (torch.ones(3, 2),)
 
 
+@pytest.mark.slow
 def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
     path = tmp_path / "window.onnx"
     network, inputs = window()
@@ -507,6 +509,7 @@ def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content,
         assert bool(symptoms) == bool(code)
 
 
+@pytest.mark.slow
 def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_path, monkeypatch, capfd):
     """The TorchScript exporter gives inner values names of its own; the module prints, and so does torch."""
     monkeypatch.chdir(tmp_path)
@@ -528,6 +531,7 @@ def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_pat
     assert printed.out.splitlines()[-1].startswith("1 wrong, 0 risks, ")
 
 
+@pytest.mark.slow
 def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     """Drawn values would be positive and negative; the module and the file differ at the example's only."""
     monkeypatch.chdir(tmp_path)
@@ -542,6 +546,7 @@ def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     assert "the file is wrong" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
@@ -561,6 +566,7 @@ def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, capsys, 
     assert says in said
 
 
+@pytest.mark.slow
 def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
@@ -570,6 +576,7 @@ def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypat
     assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
 
 
+@pytest.mark.slow
 def test_what_does_not_end_in_its_trial_is_not_run_in_this_process(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")

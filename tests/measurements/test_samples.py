@@ -19,6 +19,7 @@ from onnxlab import digits, gpt, history
 from onnxlab.networks import detection
 from onnxlab.operators import known_operators, links, recording
 
+pytestmark = pytest.mark.slow
 same_versions = pytest.mark.skipif(
     recording()["versions"] != versions(), reason="recorded with other versions than the installed ones"
 )
@@ -68,7 +69,6 @@ def test_the_super_resolution_network_beats_bicubic_as_documented(request):
         assert documented == pytest.approx([score.bicubic, score.network, score.gain], abs=0.011)
 
 
-@pytest.mark.slow
 def test_the_installed_back_ends_do_what_is_recorded(tmp_path):
     files = Files(tmp_path)
     for write in (pooling, by_hand):

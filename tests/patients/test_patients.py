@@ -12,7 +12,7 @@ from onnxlab.patients.patient import STAGES, outcome
 from onnxlab.patients.silent import UnreadMask
 from onnxlab.patients.ward import NoSuchPatient, find_patient, patients
 
-pytestmark = pytest.mark.usefixtures("remembered_translations")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
