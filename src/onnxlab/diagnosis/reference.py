@@ -343,7 +343,7 @@ def _resized(
 ) -> dict[str, Any]:
     """Return the example at other sizes: drawn, or its own values repeated or cut off."""
     drawn = {} if repeat or inputs.undrawable else inputs.draw(sizes)
-    resized = {}
+    resized: dict[str, Any] = {}
     for value in inputs.values:
         tensor = fed[value.name] if _is_text(fed[value.name]) else torch.as_tensor(fed[value.name]).detach()
         dims = value.dims or tuple(tensor.shape)
