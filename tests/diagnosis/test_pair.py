@@ -127,10 +127,12 @@ def test_an_input_that_is_a_weight_in_the_other_file_gets_that_weight(compared):
     assert not compared(weight, read.replace("Mul", "Div")).equal
 
 
-def test_a_provider_that_is_not_here_is_not_replaced_by_another(compared):
-    pair = compared(RELU, RELU, provider="NothingExecutionProvider")
-    assert not pair.equal
-    assert "NothingExecutionProvider is not among the providers here" in said(pair)
+def test_a_provider_that_is_not_here_is_not_replaced_by_another(tmp_path, capsys):
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(text(RELU).SerializeToString())
+    assert main(["compare", str(path), str(path), "--provider", "NothingExecutionProvider"]) == 2
+    said = capsys.readouterr().err
+    assert "NothingExecutionProvider does not run here.\nONNX Runtime would take CPUExecution" in said
 
 
 def test_a_file_without_a_shape_is_run_at_that_of_the_other(compared):
@@ -265,6 +267,7 @@ def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tm
     command = ["compare", *map(str, paths), "--format", "github", "--html", str(page)]
     assert main(command) == 1
     shown = capsys.readouterr().out
+    assert f"Both graphs: {page}" in shown
     assert re.search(r"^::error file=.*b\.onnx,title=onnxlab compare::Their outputs differ", shown, re.M)
     assert shown.splitlines()[-1].startswith("Run: ")
     html = page.read_text("utf-8")
@@ -272,6 +275,14 @@ def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tm
     assert "Gather y" in html
     assert "<script" not in html
     assert not re.search(r'(src|href)="(?!data:)', html)
+
+
+def test_json_names_the_page(tmp_path, capsys):
+    path, page = tmp_path / "relu.onnx", tmp_path / "page.html"
+    path.write_bytes(text(RELU).SerializeToString())
+    assert main(["compare", str(path), str(path), "--json", "--html", str(page)]) == 0
+    assert json.loads(capsys.readouterr().out)["page"] == str(page)
+    assert page.exists()
 
 
 @pytest.mark.parametrize("wrong", ["-1", "nan", "inf", "much"])

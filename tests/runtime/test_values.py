@@ -7,7 +7,7 @@ import pytest
 from onnx.parser import parse_model
 
 from onnxlab.runtime.apart import attempt, open_by_path, run_once
-from onnxlab.runtime.values import ModelInputs, NoValues, draw_values, read_values
+from onnxlab.runtime.values import ModelInputs, NoValues, read_values
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "ai.onnx.ml" : 3]>'
 
@@ -17,7 +17,7 @@ def text(body: str) -> onnx.ModelProto:
 
 
 def drawn(body: str, seed: int = 0, **sizes: int) -> "dict[str, np.ndarray]":
-    return draw_values(text(body), sizes, seed)
+    return ModelInputs(text(body)).draw(sizes, seed)
 
 
 def test_values_are_read_from_a_file_a_folder_and_a_folder_of_batches(tmp_path):

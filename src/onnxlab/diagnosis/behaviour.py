@@ -32,7 +32,7 @@ _STEPS = {
 }
 DOES_NOT_LOAD = "Not run, and not compared with PyTorch: it does not load."
 ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
-"""Said of a file that this process must not run either: it could end it, or never end."""
+"""Said of a file that is not run again: it ended its process, or never ended."""
 
 _UNKNOWN = re.compile(r"No Op registered for (\S+)")
 _NOT_INFERRED = re.compile(r"expected to have type but instead is null|No Op registered|No schema registered")

@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from onnxlab.diagnosis.against import against
 from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, ENDED_BEFORE, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Severity, Symptom, listing
 from onnxlab.errors import OnnxLabError
-from onnxlab.exporters.silence import silenced
 from onnxlab.message import Message
 from onnxlab.model.graph import graphs
 from onnxlab.model.load import ModelLike, load, path_of
@@ -104,12 +104,13 @@ def examine(
 ) -> Examination:
     """Look for what is wrong or risky in a model.
 
-    The file is read as data. It is loaded and run in a process of its own, which ends after some time.
+    The file is read as data. It is loaded, run and compared in processes of their own, which end after some
+    time.
 
     Args:
         model: A path, bytes, a `ModelProto`, or an export.
         reference: "package.module:factory" or "net.py:factory", which returns the PyTorch module and its
-            inputs; the file is compared with it. That code runs in this process.
+            inputs; the file is compared with it.
         inputs: Values to run the file with: an .npz file, or a folder of .npy files; drawn if left out.
         seconds: How long loading and running may take.
         progress: Called with what begins.
@@ -150,11 +151,8 @@ def _examination(
     not_tried = [trial.not_run] if trial.not_run else []
     comparable = trial.not_run not in (DOES_NOT_LOAD, ENDED_BEFORE)
     if reference and comparable:
-        from onnxlab.diagnosis.reference import against  # loads torch
-
         progress("compares it with PyTorch")
-        with silenced():  # PyTorch says much while it captures a module
-            compared = against(file.path, reference, inputs, symptoms)
+        compared = against(file.path, reference, inputs, symptoms, seconds)
         symptoms += compared.symptoms
         tried += [compared.tried] if compared.tried else []
         not_tried += [compared.not_tried] if compared.not_tried else []

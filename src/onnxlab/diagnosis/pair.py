@@ -12,7 +12,7 @@ from typing import Any
 from onnxlab.message import Message
 from onnxlab.model.diff import Change, GraphDiff, diff
 from onnxlab.plain_text import plain, pluralise
-from onnxlab.runtime.apart import Ended, run_apart
+from onnxlab.runtime.apart import Ended, NoProvider, run_apart
 from onnxlab.runtime.values import read_values
 
 Report = dict[str, Any]
@@ -113,6 +113,7 @@ def compare_files(
     Raises:
         ModelNotReadable: If one of them is not an ONNX model.
         NoValues: If there are no values in `inputs`.
+        NoProvider: If the provider does not run here.
     """
     structure = structure_text(diff(first, second))
     if inputs:
@@ -127,6 +128,9 @@ def compare_files(
     with tempfile.TemporaryDirectory() as folder:
         module = "onnxlab.diagnosis.pair_trial"
         reports, ended = run_apart(module, [json.dumps(options)], Path(folder), seconds)
+    for report in reports:
+        if report["step"] == "no provider":
+            raise NoProvider(*report["lines"])
     names = (plain(first.name, 60), plain(second.name, 60))
     if names[0] == names[1]:
         names = ("the first file", "the second file")

@@ -8,21 +8,20 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx.external_data_helper import uses_external_data
 
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.graph import declared, tensor_array
 from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
-from onnxlab.runtime.apart import open_by_path, run_once, say
+from onnxlab.runtime.apart import NoProvider, open_by_path, run_once, say
 from onnxlab.runtime.error_origin import Origin, Region, error_origin, quantises
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.values import ModelInputs, read_values
@@ -67,15 +66,14 @@ class Row:
 
 def try_pair(options: Options, tell: Tell) -> None:
     """Report each step of the trial."""
-    if options.provider not in ort.get_available_providers():  # else the runtime takes another one
-        listed = ", ".join(ort.get_available_providers())
-        tell({"step": "nothing", "why": f"{options.provider} is not among the providers here: {listed}"})
-        return
     sessions = []
     for number, model in enumerate(options.models):
         tell({"step": "loading", "file": number})
         try:
             sessions.append(open_by_path(Path(model), provider=options.provider))
+        except NoProvider as error:
+            tell({"step": "no provider", "lines": [error.what, error.why, error.then]})
+            return
         except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
             tell({"step": "load", "file": number, "error": short_reason(error)})
             return
@@ -96,7 +94,7 @@ class _Trial:
             for structure, names in zip(self.structures, self.inputs, strict=True)
         ]
         self.outputs = [[value.name for value in session.get_outputs()] for session in sessions]
-        self.worst = _Worst()
+        self.worst: tuple[float, Sequence[dict[str, Array]]] = (-1.0, ())  # relative difference, feeds
 
     def run(self) -> None:
         self.tell({"step": "tolerance", "type": self.kind, "rtol": self.rtol, "atol": self.atol})
@@ -260,7 +258,8 @@ class _Trial:
         if any(row.problem for row in rows) and self._is_random(feeds[0], results[0]):
             self.tell({"step": "random", "sizes": dict(sizes)})
             return refused
-        self.worst.see(rows, feeds)
+        wrong = [row.relative or 0.0 for row in rows if row.problem and row.difference is not None]
+        self.worst = max(self.worst, (max(wrong, default=-1.0), feeds), key=lambda pair: pair[0])
         self.tell({"step": "run", "sizes": dict(sizes), "rows": [asdict(row) for row in rows]})
         return refused
 
@@ -315,7 +314,8 @@ class _Trial:
     # The first divergence
 
     def _find_origin(self) -> None:
-        if self.worst.feeds is None:
+        _, feeds = self.worst
+        if not feeds:
             return
         self.tell({"step": "looking"})
         files = sum(Path(model).stat().st_size for model in self.options.models)
@@ -323,25 +323,11 @@ class _Trial:
             self.tell({"step": "origin", "error": "the files are larger than 1 GiB together"})
             return
         try:
-            origin = error_origin(*self.options.models, (self.worst.feeds[0], self.worst.feeds[1]))
+            origin = error_origin(*self.options.models, (feeds[0], feeds[1]))
         except Exception as error:  # a file may hold what no session of its values can be made of
             self.tell({"step": "origin", "error": short_reason(error)})
             return
         self.tell({"step": "origin", "error": "", **_plain_origin(origin)})
-
-
-@dataclass
-class _Worst:
-    """The values of the run with the largest difference so far."""
-
-    feeds: Sequence[dict[str, Array]] | None = None
-    _relative: float = field(default=-1.0)
-
-    def see(self, rows: Sequence[Row], feeds: Sequence[dict[str, Array]]) -> None:
-        wrong = [row for row in rows if row.problem and row.difference is not None]
-        relative = max((row.relative or 0.0 for row in wrong), default=-1.0)
-        if relative > self._relative:
-            self._relative, self.feeds = relative, feeds
 
 
 def _plain_origin(origin: Origin) -> Report:

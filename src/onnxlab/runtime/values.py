@@ -23,7 +23,8 @@ Sizes = Mapping[str, int]
 _LARGEST = 1 << 24
 """Elements of an input at most."""
 _BATCHES = (3, 4, 5, 8, 16, 32)
-_SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
+SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
+"""What is tried for an axis until a model runs."""
 _SAME = frozenset(
     {"Cast", "CastLike", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"}
     | {"Transpose", "Unsqueeze"}
@@ -94,11 +95,6 @@ def _texts(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def draw_values(model: onnx.ModelProto, sizes: Sizes, seed: int = 0) -> dict[str, Array]:
-    """Draw a value for each input of a model; see `ModelInputs.draw`."""
-    return ModelInputs(model).draw(sizes, seed)
-
-
 @dataclass(frozen=True)
 class _Use:
     """Where the elements of an input arrive: a node, the place among its inputs, the names around it."""
@@ -166,7 +162,7 @@ class ModelInputs:
             yield {}
             return
         # A batch of another size last: a file that was frozen at it accepts no other.
-        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _BATCHES)]:
+        for size, batch in [*itertools.product(SIZES, (2, 1)), *itertools.product(SIZES[:6], _BATCHES)]:
             yield {axis: batch if axis in self.first else size for axis in self.axes}
         fixed = (size for dims in self._graph.weights.values() for size in dims if isinstance(size, int))
         held = sorted({size for size in fixed if 1 < size <= 4096})
@@ -385,8 +381,8 @@ class _Uses:
 
     def texts(self, name: str) -> list[str]:
         """Return the texts that the nodes which read a value list: categories, keys."""
-        found = [a for use in self.uses(name) for a in use.node.attribute if a.strings]
-        return list(dict.fromkeys(text.decode(errors="replace") for a in found for text in a.strings))
+        texts = [text for use in self.uses(name) for a in use.node.attribute for text in a.strings]
+        return list(dict.fromkeys(text.decode(errors="replace") for text in texts))
 
     def compared(self, name: str) -> list[int]:
         """Return the constants that the elements of a value are compared with."""
