@@ -244,6 +244,11 @@ def load(report: Report) -> Iterator[str | Symptom]:
             "optimiser",
         )
         return
+    if "locale" in report["error"]:
+        why = "StringNormalizer asks for that locale; this machine has not installed it. The file is not wrong."
+        then = "Install the locale (Debian: locale-gen en_US.UTF-8), and run the doctor again."
+        yield Symptom("risk", what, why, then, "load")
+        return
     if _HALF_CAST.search(report["error"]):
         why = "A converter to float16 changed the declared type, and not the Cast that makes the value."
         then = "Convert again with op_block_list=['Cast'], or set that Cast's `to` to FLOAT16."

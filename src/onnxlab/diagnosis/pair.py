@@ -250,7 +250,7 @@ def _row(row: Report) -> tuple[str, ...]:
 def _load_or_nothing(reports: Sequence[Report], names: tuple[str, str]) -> Iterator[str]:
     for report in reports:
         if report["step"] == "load":
-            reason = plain(report["error"], 300)
+            reason = plain(report["error"], 300).rstrip(".") + "."
             yield Message(
                 "{name} does not load: {reason} Nothing was compared.",
                 name=names[report["file"]],

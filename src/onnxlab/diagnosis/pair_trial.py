@@ -189,6 +189,8 @@ class _Trial:
             if name not in known:
                 joint.graph.input.append(value)
                 continue
+            if value.type.WhichOneof("value") != "tensor_type":
+                continue
             if not known[name].type.tensor_type.HasField("shape"):
                 known[name].type.tensor_type.shape.CopyFrom(value.type.tensor_type.shape)
                 continue
@@ -196,7 +198,7 @@ class _Trial:
                 known[name].type.tensor_type.shape.dim, value.type.tensor_type.shape.dim, strict=False
             )
             for place, (axis, other) in enumerate(pairs):
-                sizes = [dim.dim_value for dim in (axis, other) if dim.HasField("dim_value")]
+                sizes = [dim.dim_value for dim in (axis, other) if dim.HasField("dim_value") and dim.dim_value >= 0]
                 if len(sizes) == 1:
                     own = axis.dim_param or other.dim_param or f"{name} axis {place}"
                     axis.dim_param = own
@@ -217,8 +219,8 @@ class _Trial:
         """Compare at some sizes; return why each file refuses them."""
         try:
             values = {**inputs.draw(sizes), **self._weights}
-        except MemoryError:
-            return ["too large", "too large"]
+        except MemoryError as error:
+            return [str(error)] * 2
         return self._run_both(sizes, values)
 
     def _feeds(self, values: Mapping[str, Array]) -> list[dict[str, Array]]:

@@ -386,6 +386,7 @@ def main(path: str, name: str, given: str, cause: dict[str, Any] | None, imports
 
     `imports` are entries of the path of the process that asks: a factory may lie there.
     """
+    say("start")
     sys.path += [entry for entry in imports if entry not in sys.path]
     known = Symptom(**cause) if cause else None
     try:

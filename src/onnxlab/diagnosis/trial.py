@@ -41,6 +41,7 @@ def main(model: Path, structure: Path, skip: int, optimised: str, given: str) ->
         optimised: Where to write the model as the runtime rewrites it; empty to leave that out.
         given: Values to run it with, as for `read_values`; empty to draw them.
     """
+    say("start")
     refusal = attempt(lambda: onnx.checker.check_model(str(model)))
     say("checker", error=refusal)
     alone = onnx.load(structure, load_external_data=False)

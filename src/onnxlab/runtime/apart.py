@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.message import Message, from_json, with_templates
 from onnxlab.model.distance import Array
 from onnxlab.plain_text import plain
+
+
+_LONGEST_START = 300  # seconds
 
 
 class NoProvider(OnnxLabError):
@@ -54,10 +58,10 @@ def run_apart(
     """Run a module of this package in a process of its own, which starts in a folder without Python files.
 
     Args:
-        module: The module; it reports with `say`.
+        module: The module; it reports with `say`, first of all that it has started.
         arguments: What it gets.
         folder: Where it starts; `-P` keeps even that off the path.
-        seconds: How long it may take.
+        seconds: How long it may take; its start, slow on a busy machine, is not counted.
 
     Returns:
         Its reports, and how it ended.
@@ -68,6 +72,9 @@ def run_apart(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
         )
         try:
+            latest = time.monotonic() + _LONGEST_START
+            while process.poll() is None and not os.fstat(output.fileno()).st_size and time.monotonic() < latest:
+                time.sleep(0.02)
             status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
             status = None

@@ -31,12 +31,13 @@ _SAME = frozenset(
 )
 """Operators whose result has the elements of their first input."""
 _KEEPING = frozenset(
-    {"BatchNormalization", "BitShift", "CumSum", "DequantizeLinear", "Div", "Dropout", "GRU", "Gather"}
+    {"ArrayFeatureExtractor", "BatchNormalization", "BitShift", "CumSum", "DequantizeLinear", "Div", "Dropout", "GRU", "Gather"}
     | {"EmbedLayerNormalization", "GatherBlockQuantized", "GatherElements", "GatherND", "LSTM", "Mod", "RNN"}
     | {
         "NegativeLogLikelihoodLoss",
         "QuantizeLinear",
         "ReverseSequence",
+        "RoiAlign",
         "RotaryEmbedding",
         "ScatterElements",
         "ScatterND",
@@ -224,7 +225,7 @@ class ModelInputs:
         for number, value in enumerate(self.values):
             shape = self.shape(value.name, filled)
             if np.prod(shape, dtype=object) > _LARGEST:
-                raise MemoryError(shape)
+                raise MemoryError(f"values of {value.name}, {shape}, were not drawn: too large")
             random = np.random.default_rng([seed, number])
             drawn[value.name] = self._drawn(value, shape, filled, random)
         return drawn
@@ -570,6 +571,8 @@ _RULES: dict[tuple[str, int], Callable[[_Question], Any]] = {
     ("TensorScatter", 2): _always(0),
     ("EmbedLayerNormalization", 0): _index(2),
     ("EmbedLayerNormalization", 1): _index(4),
+    ("ArrayFeatureExtractor", 1): lambda q: q.below((q.read(0) or [1])[-1]),
+    ("RoiAlign", 2): _index(0),
     **{(name, 1): _sizes_made() for name in ("Expand", "Reshape", "CenterCropPad")},
     **{(name, 3): _sizes_made() for name in ("Resize",)},
     ("ConstantOfShape", 0): _sizes_made(),
