@@ -13,10 +13,12 @@ from onnx.parser import parse_model
 
 from onnxlab.cli import main
 from onnxlab.diagnosis.against import CAUSES
+from onnxlab.diagnosis.behaviour import BEHAVIOUR
 from onnxlab.diagnosis.examination import Examination, examine
 from onnxlab.diagnosis.model_file import read_model_file
 from onnxlab.diagnosis.reference import compare_with
 from onnxlab.diagnosis.structure import STRUCTURE
+from onnxlab.runtime.values import NoValues
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
 
@@ -71,6 +73,21 @@ def test_what_was_not_run_is_said_and_runs_with_values_of_ones_own(tmp_path, cap
     np.savez(tmp_path / "in.npz", c=np.ones(2))
     assert main(["doctor", str(path), "--inputs", str(tmp_path / "in.npz")]) == 1
     assert "It refuses the inputs given" in capsys.readouterr().out
+
+
+def test_values_of_another_type_are_no_fault_of_the_file(tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.ones(3))
+    with pytest.raises(NoValues, match="holds x as float64; the model's input is float32"):
+        examine(text("g (float[n] x) => (float[n] y) { y = Relu(x) }"), inputs=tmp_path / "in.npz")
+
+
+def test_a_locale_that_is_not_installed_is_no_fault_of_the_file():
+    error = (
+        "Failed to construct locale with name:en_US.UTF-8:locale::facet::_S_create_c_locale name not valid"
+    )
+    [symptom] = BEHAVIOUR["load"]({"error": error, "without_optimiser": False})
+    assert symptom.severity == "risk"
+    assert "The file is not wrong" in symptom.why
 
 
 def test_a_fault_of_the_optimiser_is_not_called_the_files():

@@ -176,6 +176,71 @@ def test_ids_are_drawn_over_the_whole_table(compared):
     assert not compared(looking_up(1), looking_up(2)).outputs_agree
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_row_of_a_large_table_that_differs_is_drawn(compared, tmp_path, width, beside):
+    paths = []
+    for number in range(2):
+        table = np.zeros((5000, 6, 2)[2 - width :], np.float32)
+        table[3777 % len(table)] = number
+        body = "g (int64[n] i) => (float[n, 2] y) { y = Gather(t, i) }"
+        if width == 2:
+            body = "g (int64[n, 2] i) => (float[n, 2] y) { y = GatherND(t, i) }"
+        model = text(body)
+        model.graph.initializer.append(numpy_helper.from_array(table, "t"))
+        paths.append(tmp_path / f"{number}.onnx")
+        onnx.save(model, paths[-1], save_as_external_data=beside, location=f"{number}.data", size_threshold=0)
+    reports = []
+    try_pair(Options((str(paths[0]), str(paths[1]))), reports.append)
+    assert not pair_of("", json.loads(json.dumps(reports)), ("a", "b")).outputs_agree
+
+
+BRANCHES = """g (float[n] x, bool c, int64 rate) => (float[n] y, float[n] z) <int64 a = {16000}> {
+    y = If (c) <then_branch = t () => (float[n] o) { o = Sin(x) },
+                else_branch = e () => (float[n] q) { q = Neg(x) }>
+    fast = Equal(rate, a)
+    z = If (fast) <then_branch = t2 () => (float[n] r) { r = Sinh(x) },
+                   else_branch = e2 () => (float[n] s) { s = Tan(x) }> }"""
+
+
+@pytest.mark.parametrize("changed", [("Sin(", "Abs("), ("Neg(", "Abs("), ("Sinh(", "Abs("), ("Tan(", "Abs(")])
+def test_each_branch_that_an_input_chooses_is_run(compared, changed):
+    assert compared(BRANCHES, BRANCHES).equal
+    assert not compared(BRANCHES, BRANCHES.replace(*changed)).outputs_agree
+
+
+def test_double_precision_is_compared_with_single(compared):
+    double = SINGLE.replace("float", "double")
+    assert compared(double, SINGLE).equal
+    assert compared(SINGLE, double).equal
+    assert not compared(double, SINGLE.replace("Exp", "Sin")).equal
+
+
+def test_a_size_of_minus_1_is_a_free_axis(compared):
+    free = text(RELU)
+    for value in (*free.graph.input, *free.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = -1
+    assert compared(free, RELU).equal
+    assert compared(RELU, free).equal
+    pair = compared(RELU.replace("n]", "3]"), free)
+    assert pair.outputs_agree
+    assert "a.onnx accepts fewer sizes" in said(pair)
+
+
+def test_a_map_that_differs_is_no_fault_of_the_optimiser(compared):
+    pair = compared(ZIPPED, ZIPPED.replace("4, 7", "7, 4"))
+    assert not pair.outputs_agree
+    assert "was not looked for: a list or a map differs" in said(pair)
+    assert "optimiser" not in said(pair)
+
+
+def test_why_nothing_is_drawn_is_said(compared):
+    chosen = "g (seq(float[n]) x, int64 i) => (float[n] y) { y = SequenceAt(x, i) }"
+    assert "for the input x: its type is sequence" in said(compared(chosen, chosen))
+    large = RELU.replace("n]", "99999, 99999]")
+    assert "values of x, [99999, 99999], were not drawn: too large" in said(compared(large, large))
+
+
 def test_values_can_be_given(compared, tmp_path):
     np.savez(tmp_path / "in.npz", ids=np.array([0, 1]))
     inputs = str(tmp_path / "in.npz")

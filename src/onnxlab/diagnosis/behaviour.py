@@ -245,7 +245,9 @@ def load(report: Report) -> Iterator[str | Symptom]:
         )
         return
     if "locale" in report["error"]:
-        why = "StringNormalizer asks for that locale; this machine has not installed it. The file is not wrong."
+        why = (
+            "StringNormalizer asks for that locale; this machine has not installed it. The file is not wrong."
+        )
         then = "Install the locale (Debian: locale-gen en_US.UTF-8), and run the doctor again."
         yield Symptom("risk", what, why, then, "load")
         return

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from onnxlab.diagnosis.against import against
 from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, ENDED_BEFORE, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
@@ -21,6 +23,8 @@ from onnxlab.plain_text import plain, pluralise
 from onnxlab.runtime.values import ModelInputs, NoValues, read_values
 
 _LONGEST = 86_400  # seconds: a day
+
+_NUMBERS = {np.dtype(code).name for code in np.typecodes["AllInteger"] + "efd?"}
 
 NOT_COMPARED = "Not compared with PyTorch."
 
@@ -165,8 +169,9 @@ def _examination(
 
 
 def _require_inputs(file: ModelFile, inputs: Path) -> None:
-    """Refuse values that are not those of the file's inputs."""
-    wanted = {value.name for value in ModelInputs(file.model).values}
+    """Refuse values that are not those of the file's inputs, or of another type."""
+    types = {value.name: value.dtype for value in ModelInputs(file.model).values}
+    wanted = set(types)
     for batch in read_values(inputs):
         if set(batch) != wanted:
             raise NoValues(
@@ -177,3 +182,15 @@ def _require_inputs(file: ModelFile, inputs: Path) -> None:
                 held=listing(batch, 8) or "nothing",
                 wanted=listing(sorted(wanted), 8) or "none",
             )
+        for name, array in batch.items():
+            kind = "string" if array.dtype.kind in "OS" else array.dtype.name
+            if types[name] != kind and types[name] in _NUMBERS:
+                raise NoValues(
+                    "{path} holds {name} as {kind}; the model's input is {wanted}.",
+                    "",
+                    "Convert it: array.astype('{wanted}').",
+                    path=plain(inputs),
+                    name=plain(name, 60),
+                    kind=kind,
+                    wanted=types[name],
+                )

@@ -376,6 +376,9 @@ def _region(region: Report) -> str:
     last = f"{nodes[-1]['op']} {plain(nodes[-1]['name'], 60)}" if nodes else plain(region["value"], 60)
     if len(nodes) < 2:
         return last
+    if len(nodes) == 2:
+        before = f"{nodes[0]['op']} {plain(nodes[0]['name'], 60)}"
+        return Message("{last} (or {node} before it)", last=last, node=before)
     return Message("{last} (or one of the {count} nodes before it)", last=last, count=len(nodes) - 1)
 
 

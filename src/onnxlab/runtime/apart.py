@@ -19,7 +19,6 @@ from onnxlab.message import Message, from_json, with_templates
 from onnxlab.model.distance import Array
 from onnxlab.plain_text import plain
 
-
 _LONGEST_START = 300  # seconds
 
 
@@ -73,7 +72,9 @@ def run_apart(
         )
         try:
             latest = time.monotonic() + _LONGEST_START
-            while process.poll() is None and not os.fstat(output.fileno()).st_size and time.monotonic() < latest:
+            while (
+                process.poll() is None and not os.fstat(output.fileno()).st_size and time.monotonic() < latest
+            ):
                 time.sleep(0.02)
             status: int | None = process.wait(seconds)
         except subprocess.TimeoutExpired:
