@@ -29,6 +29,7 @@ from typing import Any
 import nbformat
 from error_page import ERRORS, error_pages, write_kinds
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
+from open_page import OPEN, open_data, open_page, write_scripts
 from pages import (
     ATLAS,
     LANGUAGES,
@@ -194,6 +195,7 @@ def write_sources(site: Site, folder: Path) -> None:
         ATLAS: {"other": f"{ATLAS}.html"},
         GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
         SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
+        OPEN: {"other": f"{OPEN}.html", "description": site.words["open_text"]},
     }
     for page in pages:
         path = folder / f"{page.name}.ipynb"
@@ -219,7 +221,7 @@ def write_sources(site: Site, folder: Path) -> None:
     for name, (description, text) in error_pages(site).items():
         about[name] = {"other": f"{name}.html", "description": description}
         (folder / f"{name}.md").write_text(text, "utf-8")
-    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page)):
+    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page), (OPEN, open_page)):
         (folder / f"{name}.md").write_text(source(site), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
@@ -259,7 +261,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
     guides = [f"docs/{name}" for name in site.guides()]
-    more = [ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
+    more = [OPEN, ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
     return "\n".join(parts)
@@ -320,7 +322,8 @@ def write_static(site: Site, folder: Path) -> None:
         body = (HERE / "page" / name).read_text("utf-8")
         (folder / name).write_text("(() => {\n" + body + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
-    words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
+    words = {**(translated if site.language == "zh" else {}), **write_scripts(site, folder)}
+    words |= site.words.get("page", {})
     if site.repository:
         words["report"] = f"https://github.com/{site.repository}/issues/new"
     (folder / "words.js").write_text(
@@ -337,6 +340,7 @@ def write_static(site: Site, folder: Path) -> None:
         "operators": base64.b64encode(table).decode(),
     }
     write_data(folder / "netron.js", kit)
+    write_data(folder / "open_data.js", open_data(site))
     write_data(folder / "messages.js", script_data(site.translate))
     atlas = dict(recording())
     atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}

@@ -62,7 +62,7 @@ def _first_page(site: Site) -> str:
         f"## {words['silent']}\n\n| {words['symptom']} | {words['section']} |\n|---|---|\n",
     ]
     for row in silent:
-        title, page, anchor = _place(site, row["chapter"], row["section"])
+        title, page, anchor = section_place(site, row["chapter"], row["section"])
         parts.append(f"| {row[site.language]} | [{title}]({page}.ipynb{anchor}) |\n")
     parts.append(f"\n## {words['messages']}\n")
     order = list(stages())
@@ -79,7 +79,7 @@ def _body(site: Site, kind: Answer) -> str:
     """Return what a kind's page says as HTML: cause, cure, the section that explains it, wordings."""
     words = site.words["errors"]
     cause, cure = (_code(_sentence(site, " ".join(_general(text)))) for text in (kind.cause, kind.cure))
-    title, page, anchor = _place(site, kind.chapter, kind.section)
+    title, page, anchor = section_place(site, kind.chapter, kind.section)
     texts = kind.texts if kind.certainty != "kind" else ()
     wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
     pins = (site.root / "requirements.txt").read_text("utf-8")
@@ -121,7 +121,7 @@ def _code(text: str) -> str:
     )
 
 
-def _place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
+def section_place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
     """Return title, page and anchor of a section, which is named by its English heading."""
     page = f"notebooks/{chapter}"
     headings = _headings(site.path(page))
