@@ -129,6 +129,8 @@ def build(out: Path, repository: str, address: str) -> None:
                 shutil.copy(site.path(page.name), out / site.language / "_sources" / f"{page.name}.ipynb")
                 if repository:
                     write_colab(site, page, out / "colab" / site.language / f"{page.name}.ipynb")
+            for name, path in site.guides().items():
+                shutil.copy(path, out / site.language / "_sources" / "docs" / f"{name}.md")
     for file in ("index.html", "404.html"):
         text = (HERE / "page" / file).read_text("utf-8")
         (out / file).write_text(text.replace("{base}", base_path(address)), "utf-8")
@@ -216,13 +218,18 @@ def write_sources(site: Site, folder: Path) -> None:
         f"# {site.words['atlas']}\n\n{site.words['atlas_text']}\n\n",
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
-    (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
+    made = {ATLAS: ("".join(atlas), "src/onnxlab/assets/recorded/atlas.json")}
     (folder / ERRORS).mkdir()
     for name, (description, text) in error_pages(site).items():
         about[name] = {"other": f"{name}.html", "description": description}
-        (folder / f"{name}.md").write_text(text, "utf-8")
-    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page), (OPEN, open_page)):
-        (folder / f"{name}.md").write_text(source(site), "utf-8")
+        made[name] = (text, "src/onnxlab/assets/messages.toml")
+    made |= {
+        GLOSSARY: (glossary_page(site), "site/glossary.toml"),
+        SHEET: (sheet_page(site), "notebooks"),
+        OPEN: (open_page(site), "site/page/open"),
+    }
+    for name, (text, file) in made.items():
+        (folder / f"{name}.md").write_text(site.opened(text, name, file), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -234,7 +241,8 @@ def write_sources(site: Site, folder: Path) -> None:
 
 def first_page(site: Site, pages: list[Page]) -> str:
     """Return the source of the first page: what the course is, a live graph, all chapters and labs."""
-    text = (HERE / f"first_page.{site.language}.md").read_text("utf-8")
+    source = f"site/first_page.{site.language}.md"
+    text = (ROOT / source).read_text("utf-8")
     chapters = [page for page in pages if page.name.startswith("notebooks/")]
     labs = [page for page in pages if page.name.startswith("labs/")]
     groups = [
@@ -249,6 +257,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
     minutes = {page.name: page.minutes for page in chapters}
     gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
     gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
+    gaps["doors"] = site.doors("index", source)
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["place"] = site.words["place_clone"].format(address=address)

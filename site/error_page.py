@@ -19,7 +19,6 @@ ERRORS = "errors"
 TITLE, NAME, DESCRIPTION, BODY = "ONNXLABTITLE", "onnxlabname", "ONNXLABDESCRIPTION", "ONNXLABBODY"
 """What stands in the page of a kind that Sphinx makes, to be replaced."""
 
-_PIN = re.compile(r"^(torch|onnx|onnxruntime)==([\w.]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -82,8 +81,6 @@ def _body(site: Site, kind: Answer) -> str:
     title, page, anchor = section_place(site, kind.chapter, kind.section)
     texts = kind.texts if kind.certainty != "kind" else ()
     wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
-    pins = (site.root / "requirements.txt").read_text("utf-8")
-    checked = ", ".join(f"{name} {version}" for name, version in _PIN.findall(pins))
     clinic = next(site.root.glob("notebooks/*_clinic.ipynb")).stem
     card = f'<a href="../notebooks/{clinic}.html"><code>patient("{kind.patient}")</code></a>'
     return "\n".join(
@@ -93,7 +90,6 @@ def _body(site: Site, kind: Answer) -> str:
             f'<p>{words["section"]}: <a href="../{page}.html{anchor}">{_code(title)}</a></p>',
             f"<p>{words['patient'].format(card=card)}</p>" if kind.patient else "",
             f'<ul class="simple">{wordings}</ul>' if wordings else "",
-            f'<p class="onnxlab-trust">{words["checked"].format(versions=checked)}</p>',
             f'<p><a href="../{ERRORS}.html">{words["title"]}</a></p>',
         ]
     )

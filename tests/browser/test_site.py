@@ -878,6 +878,13 @@ def test_a_page_says_how_it_was_checked_and_the_first_page_where_to_begin(server
                 source = notebook.relative_to(ROOT)
                 assert f"github.com/owner/onnx-lab/blob/main/{source}" in doors
                 assert "github.com/owner/onnx-lab/issues/new" in doors
+            else:
+                text = (server.out / name).read_text("utf-8")
+                [doors] = re.findall(r'<div class="onnxlab-doors">(.*?)</div>', text, re.DOTALL) or [""]
+                assert Path(name).name == "search.html" or re.search(
+                    r"torch [\d.]+.*20\d\d-\d\d-\d\d", doors
+                ), name
+                assert not doors or f"/colab/{language}/notebooks/00_start_here.ipynb" in doors, name
         home = (server.out / language / "index.html").read_text("utf-8")
         hours = [float(number) for number in re.findall(r"<p>([\d.]+) (?:hours|小时)</p>", home)]
         assert len(hours) >= 4
