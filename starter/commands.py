@@ -24,8 +24,8 @@ start  Make .venv and install what is missing (the first time takes some minutes
        an update of the course, what you have not changed is renewed, and what you have changed stays.
        Options go to JupyterLab: --no-browser, --port 9000, --ip, ... --notebook-dir . opens the course's own
        notebooks, for authors. --language zh opens the Chinese edition, --language en the English one; else
-       ONNXLAB_LANGUAGE says which, else the system's locale. ONNXLAB_TORCH_INDEX names an index of CPU builds of
-       torch, for Linux where PyTorch's own cannot be reached.
+       ONNXLAB_LANGUAGE says which, else the system's locale. ONNXLAB_TORCH_INDEX names an index of CPU builds
+       of torch, for Linux where PyTorch's own cannot be reached.
 test   Check the code and the notebooks and run the tests. --fast leaves out notebooks, browser, slow tests;
        --all adds what is run before a release: more seeds, every chapter in a browser.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
