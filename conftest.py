@@ -14,6 +14,7 @@ pytest_plugins = ["tests.support.chromium", "tools.author.learner_packages", "to
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")
+os.environ["ONNXLAB_LANGUAGE"] = "en"  # whatever the system of the person who runs them speaks
 
 # What a kernel does before a notebook's first cell. `atexit` keeps the block open.
 _STARTUP = """\

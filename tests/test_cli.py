@@ -21,6 +21,7 @@ from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 
@@ -66,6 +67,36 @@ def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     assert first.startswith(f"{command}: ")
     assert says in first
     assert last == f"See: {command} --help"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--language", "zh", "why", "no such message"],
+        ["why", "no such message", "--language", "zh"],
+        ["--language=zh", "doctor", "missing.onnx"],
+        ["--language", "zh", "next"],
+        ["--language", "zh", "hint", "asinh"],
+        ["--language", "zh", "check", "lab99"],
+        ["--language", "zh", "progress"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_speaks_the_language_that_it_is_given(arguments, capsys):
+    try:
+        main(arguments)
+    finally:
+        speak("en")
+    said = capsys.readouterr()
+    assert re.search("[\u4e00-\u9fff]", said.out + said.err)
+
+
+def test_a_language_that_is_not_spoken_is_refused_before_anything_else(monkeypatch, capsys):
+    assert main(["--language", "fr", "doctor", "missing.onnx"]) == 2
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "fr")
+    assert main(["--help"]) == 2
+    refused = capsys.readouterr().err
+    assert refused.count("Its languages are en, zh.") == 2
 
 
 def test_without_a_command_the_help_is_shown(capsys):
