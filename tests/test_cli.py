@@ -266,6 +266,7 @@ def test_no_name_commands_the_terminal_or_makes_a_line_of_its_own(hostile, capsy
     assert "All is well." not in shown.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 @pytest.mark.parametrize("command", ["doctor", "open", "compare", "check"])
 def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, command):
@@ -284,6 +285,7 @@ def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, comma
     assert "\ufffd.onnx" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile, term, monkeypatch):

@@ -95,11 +95,7 @@ assert sessions[0].run(None, {"x": numpy.zeros(1, "float32")})[0] == [0.0]
 
 def run(code: str, *arguments: object) -> None:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    environment = {
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "ORT_DISABLE_TELEMETRY": "1",
-    }
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | environment)
     assert done.returncode == 0, done.stderr[-3000:]
 
