@@ -6,13 +6,16 @@ import io
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import unicodedata
 from importlib.metadata import EntryPoint, EntryPoints, version
 from subprocess import PIPE
 
+import nbformat
 import onnx
 import pytest
 
@@ -505,3 +508,40 @@ def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys)
     assert printed.startswith(f"Next: {first.title}\n")
     assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed
+
+
+def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):
+    """In a terminal: a hint, the next exercise, the list, and the end; the terminal is as it was."""
+    one, two = lab("lab01").exercises[:2]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
+    nbformat.write(notebook, tmp_path / "lab01_control_flow.ipynb")
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "onnxlab.cli", "watch", "lab01_control_flow.ipynb"]
+    variables = {**os.environ, "ONNXLAB_STATE": str(tmp_path / "progress.json")}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = subprocess.Popen(command, cwd=tmp_path, env=variables, **streams)
+    shown = ""
+
+    def wait_for(text: str) -> None:
+        nonlocal shown
+        while text not in shown:
+            assert select.select([ours], [], [], 120)[0], shown
+            shown += os.read(ours, 4096).decode()
+        shown = shown.partition(text)[2]
+
+    try:
+        wait_for(f"Exercise {one.id}: 1 of")
+        wait_for("h: hint, n: next, l: list")
+        for key, answer in ((b"h", one.hints[0][:20]), (b"n", f"Exercise {two.id}: 2 of"), (b"l", "> ")):
+            os.write(ours, key)
+            wait_for(answer)
+        wait_for(two.id)
+        wait_for(f"0 of {len(lab('lab01').exercises)} exercises")
+        os.write(ours, b"q")
+        assert process.wait(60) == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        process.kill()
+        os.close(ours)
+        os.close(theirs)

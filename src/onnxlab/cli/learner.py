@@ -4,15 +4,12 @@ import argparse
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
-
-_BETWEEN_LOOKS = 0.5  # seconds
 
 
 class LabsMissing(OnnxLabError):
@@ -39,10 +36,10 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check.set_defaults(command=_check)
     watch = commands.add_parser(
         "watch",
-        help="check a lab's notebook at each save, until Ctrl+C",
-        epilog="Example: onnxlab watch lab05",
+        help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
+        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
     )
-    watch.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
         "next", help="which exercise to do next, and how", epilog="Example: onnxlab next"
@@ -119,8 +116,7 @@ def _check_one(path: Path, language: str) -> bool:
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
-    folder = path.absolute().parent.name
-    speak(folder if folder in LANGUAGES else language)
+    _speak_as(path, language)
     print(tr("{path}: running it ...", path=plain(path)), flush=True)
     if own := own_copy(path):
         print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
@@ -140,28 +136,23 @@ def _check_one(path: Path, language: str) -> bool:
     return all(outcome.passed for outcome in outcomes)
 
 
-def _watch(options: argparse.Namespace) -> int:
-    from onnxlab.course.lab_check import read_lab
-    from onnxlab.course.notebooks import NotebookUnreadable
+def _speak_as(path: Path, language: str) -> None:
+    """Speak the language of a notebook's folder, or this one if the folder has none."""
+    folder = path.absolute().parent.name
+    speak(folder if folder in LANGUAGES else language)
 
-    path, language = _own(options.notebook), spoken_language()
-    read_lab(path)
-    checked: int | None = None
-    saved: int | None
-    while True:
-        try:
-            saved = path.stat().st_mtime_ns
-        except OSError:  # an editor may be replacing it
-            saved = checked
-        if saved != checked:
-            checked = saved
-            try:
-                if _check_one(path, language):
-                    return _next(options)
-            except NotebookUnreadable as error:
-                print(tr(str(error)), file=sys.stderr)
-            print(tr("Waiting for the next save; Ctrl+C ends it."), flush=True)
-        time.sleep(_BETWEEN_LOOKS)
+
+def _watch(options: argparse.Namespace) -> int:
+    from onnxlab.cli.watch import watch
+    from onnxlab.kit.progress import standings
+    from onnxlab.notebook.labs.standings import next_lab
+
+    name = options.notebook or next_lab(standings()[0])
+    if not name:
+        return _next(options)
+    path = _own(Path(name))
+    _speak_as(path, spoken_language())
+    return watch(path)
 
 
 def _next(options: argparse.Namespace) -> int:

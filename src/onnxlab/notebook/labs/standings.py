@@ -6,7 +6,7 @@ from itertools import groupby
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit import progress
-from onnxlab.kit.exercise import Exercise, Lab
+from onnxlab.kit.exercise import Exercise, Lab, lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
@@ -116,30 +116,48 @@ def next_text(current: Sequence[Standing]) -> str:
             progress_summary=progress_summary(current),
         )
     if isinstance(following, Score):
-        path = course_path(current)
-        later = path[path.index(following) :]
-        labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
         lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
-        return "\n".join(
-            [*lines, *(tr("The lab after it: onnxlab watch {name}", name=name) for name in labs[:1])]
-        )
-    lab, record = following.lab, following.exercise
-    number = lab.exercises.index(record) + 1
+        if name := next_lab(current):
+            lines.append(tr("The lab after it: onnxlab watch {name}", name=name))
+        return "\n".join(lines)
+    record = following.exercise
+    lines = [
+        exercise_text(record),
+        tr("Check at each save: onnxlab watch {lab.name}", lab=following.lab),
+        tr("A hint: onnxlab hint {record.id}", record=record),
+    ]
+    return "\n".join(lines)
+
+
+def next_lab(current: Sequence[Standing]) -> str:
+    """Return the lab to go on with, or the first one after the chapter to go on with; "" if all is done."""
+    following = go_on(current)
+    if following is None:
+        return ""
+    if isinstance(following, Standing):
+        return following.lab.name
+    path = course_path(current)
+    labs = [step for step in path[path.index(following) :] if not isinstance(step, Score)]
+    return next((step[0].lab.name for step in labs if not is_done(step)), "")
+
+
+def exercise_text(record: Exercise) -> str:
+    """Return, for a terminal, what an exercise is and where its answer is written."""
+    home = lab(record.lab)
+    number = home.exercises.index(record) + 1
     lines = [
         tr("Next: {title}", title=tr(record.title)),
         tr(
             "Exercise {record.id}: {number} of {count} in this lab, {record.points} points.",
             record=record,
             number=number,
-            count=len(lab.exercises),
+            count=len(home.exercises),
         ),
         tr(
             "Write {answers} in the notebook {lab.name}.ipynb.",
             answers=tr(" and ").join(record.answers),
-            lab=lab,
+            lab=home,
         ),
-        tr("Check at each save: onnxlab watch {lab.name}", lab=lab),
-        tr("A hint: onnxlab hint {record.id}", record=record),
     ]
     return "\n".join(lines)
 
