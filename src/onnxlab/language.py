@@ -27,6 +27,9 @@ LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
 """English, and the languages the course is translated to, in English and with what each calls itself: a
 computer may have no font for the latter."""
 
+GRAPH_NAMES = ("{graph}",)
+"""What the name of a graph stands among: it is what fills that gap of a message, too."""
+
 AROUND = " \n\u2713\u2717~"
 """Marks and white space that may stand around a text when it is looked up."""
 
@@ -40,6 +43,8 @@ _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", "
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
 _AFTER_MARK = re.compile(r"(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
+_IN_PROSE = re.compile(r"(?<![\w.=`])[a-z]+(?![\w.(=`])")  # a word that is no code
+_BETWEEN_SENTENCES = re.compile(r"(?<=[\w)][.?!]) (?=[A-Z0-9])")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 
 
@@ -288,11 +293,16 @@ class Speech:
 
     def _joined(self, text: str) -> str:
         """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
-        for mark, enough in (("; ", any), (": ", any), (", ", all)):
+        sentences = _BETWEEN_SENTENCES.split(text)
+        if len(sentences) > 1 and all(map(str.__ne__, shown := list(map(self._shown, sentences)), sentences)):
+            return "".join(shown)
+        for mark in ("; ", ": ", ", "):
             if mark in text:
                 parts = text.split(mark, 1 if mark == ": " else -1)
                 shown = list(map(self._shown, parts))
-                if enough(map(str.__ne__, shown, parts)):
+                same = [part for part, said in zip(parts, shown, strict=True) if part == said]
+                # A list has to be known, but for its code: a sentence has commas, too.
+                if len(same) < len(parts) and (mark != ", " or not any(map(_IN_PROSE.search, same))):
                     return joined(mark, shown)
         return text
 

@@ -37,11 +37,11 @@ def progress_table() -> tuple[Table, str]:
 
 
 def progress_summary(current: Sequence[Standing]) -> str:
-    """Return the points and the exercises passed, in one line."""
+    """Return the points and the exercises passed, in one line: a message."""
     total = sum(standing.exercise.points for standing in current)
     have = sum(standing.points for standing in current)
     passed = sum(standing.passed for standing in current)
-    return tr(
+    return Message(
         "{have} of {total} points, {passed} of {count} exercises passed",
         have=have,
         total=total,
@@ -185,16 +185,10 @@ def solutions_text(lab: Lab) -> str:
 def predictions_table() -> Table | None:
     """Return a row for each chapter in which something was predicted; None without any."""
     answered = [score for score in scores() if score.open < score.total]
-    rows = [
-        {
-            tr("chapter"): score.chapter,
-            tr("predictions right"): f"{score.right}/{score.total}",
-            tr("wrong"): score.wrong,
-            tr("open"): score.open,
-        }
-        for score in answered
-    ]
-    again = tr("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
+    columns = ("chapter", "predictions right", "wrong", "open")
+    cells = [(score.chapter, f"{score.right}/{score.total}", score.wrong, score.open) for score in answered]
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    again = Message("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
     return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
 
 
@@ -215,13 +209,10 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
 
 
 def _row(standing: Standing) -> dict[str, object]:
-    return {
-        tr("lab"): standing.lab.name,
-        tr("exercise"): standing.exercise.id,
-        tr("state"): standing.word,
-        tr("last check"): "" if standing.last is None or standing.passed else str(standing.last),
-        tr("points"): tr("{standing.points} of {standing.exercise.points}", standing=standing),
-        tr("hints"): tr("{standing.hints} of {count}", standing=standing, count=len(standing.exercise.hints))
-        if standing.hints
-        else "",
-    }
+    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+    last = "" if standing.last is None or standing.passed else str(standing.last)
+    points = Message("{standing.points} of {standing.exercise.points}", standing=standing)
+    count = len(standing.exercise.hints)
+    hints = Message("{standing.hints} of {count}", standing=standing, count=count) if standing.hints else ""
+    row = (standing.lab.name, standing.exercise.id, standing.word, last, points, hints)
+    return dict(zip(columns, row, strict=True))
