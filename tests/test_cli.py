@@ -6,13 +6,16 @@ import io
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import unicodedata
 from importlib.metadata import EntryPoint, EntryPoints, version
 from subprocess import PIPE
 
+import nbformat
 import onnx
 import pytest
 
@@ -21,6 +24,7 @@ from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 
@@ -66,6 +70,36 @@ def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     assert first.startswith(f"{command}: ")
     assert says in first
     assert last == f"See: {command} --help"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--language", "zh", "why", "no such message"],
+        ["why", "no such message", "--language", "zh"],
+        ["--language=zh", "doctor", "missing.onnx"],
+        ["--language", "zh", "next"],
+        ["--language", "zh", "hint", "asinh"],
+        ["--language", "zh", "check", "lab99"],
+        ["--language", "zh", "progress"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_speaks_the_language_that_it_is_given(arguments, capsys):
+    try:
+        main(arguments)
+    finally:
+        speak("en")
+    said = capsys.readouterr()
+    assert re.search("[\u4e00-\u9fff]", said.out + said.err)
+
+
+def test_a_language_that_is_not_spoken_is_refused_before_anything_else(monkeypatch, capsys):
+    assert main(["--language", "fr", "doctor", "missing.onnx"]) == 2
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "fr")
+    assert main(["--help"]) == 2
+    refused = capsys.readouterr().err
+    assert refused.count("Its languages are en, zh.") == 2
 
 
 def test_without_a_command_the_help_is_shown(capsys):
@@ -187,6 +221,7 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -234,6 +269,7 @@ def test_no_name_commands_the_terminal_or_makes_a_line_of_its_own(hostile, capsy
     assert "All is well." not in shown.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 @pytest.mark.parametrize("command", ["doctor", "open", "compare", "check"])
 def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, command):
@@ -252,6 +288,7 @@ def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, comma
     assert "\ufffd.onnx" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile, term, monkeypatch):
@@ -302,6 +339,7 @@ def test_a_lab_is_known_by_its_number(name):
     assert lab(name).name == "lab05_bitshift"
 
 
+@pytest.mark.slow
 def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err
@@ -470,3 +508,40 @@ def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys)
     assert printed.startswith(f"Next: {first.title}\n")
     assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed
+
+
+def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):
+    """In a terminal: a hint, the next exercise, the list, and the end; the terminal is as it was."""
+    one, two = lab("lab01").exercises[:2]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
+    nbformat.write(notebook, tmp_path / "lab01_control_flow.ipynb")
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "onnxlab.cli", "watch", "lab01_control_flow.ipynb"]
+    variables = {**os.environ, "ONNXLAB_STATE": str(tmp_path / "progress.json")}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = subprocess.Popen(command, cwd=tmp_path, env=variables, **streams)
+    shown = ""
+
+    def wait_for(text: str) -> None:
+        nonlocal shown
+        while text not in shown:
+            assert select.select([ours], [], [], 120)[0], shown
+            shown += os.read(ours, 4096).decode()
+        shown = shown.partition(text)[2]
+
+    try:
+        wait_for(f"Exercise {one.id}: 1 of")
+        wait_for("h: hint, n: next, l: list")
+        for key, answer in ((b"h", one.hints[0][:20]), (b"n", f"Exercise {two.id}: 2 of"), (b"l", "> ")):
+            os.write(ours, key)
+            wait_for(answer)
+        wait_for(two.id)
+        wait_for(f"0 of {len(lab('lab01').exercises)} exercises")
+        os.write(ours, b"q")
+        assert process.wait(60) == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        process.kill()
+        os.close(ours)
+        os.close(theirs)

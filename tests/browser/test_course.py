@@ -50,8 +50,8 @@ def enlarged_photograph(page: Page) -> None:
 THEN: dict[str, Callable[[Page], None]] = {
     "09_dynamic_resize": enlarged_photograph,
 }
-# nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs one
-# with a slider and one that compares graphs; with --all every one.
+# nbval runs every chapter, and the web site's tests draw every fourth one's graphs. JupyterLab runs one with
+# a slider and one that compares graphs; with --all every one.
 IN_JUPYTERLAB = ["09_dynamic_resize", "11_graph_surgery"]
 
 
