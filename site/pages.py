@@ -21,7 +21,9 @@ FIRST = "notebooks/00_start_here"
 
 _CLASS = "packages/onnxlab-class/docs"
 GUIDES = {
-    **dict.fromkeys(("targets", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"),
+    **dict.fromkeys(
+        ("targets", "gpu", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"
+    ),
     **dict.fromkeys(("instructor", "grading", "kubernetes"), _CLASS),
 }
 """The guides that the course refers to, each with its folder in the repository; on the site all are in docs/.

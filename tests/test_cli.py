@@ -24,6 +24,7 @@ from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
 
@@ -69,6 +70,36 @@ def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     assert first.startswith(f"{command}: ")
     assert says in first
     assert last == f"See: {command} --help"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--language", "zh", "why", "no such message"],
+        ["why", "no such message", "--language", "zh"],
+        ["--language=zh", "doctor", "missing.onnx"],
+        ["--language", "zh", "next"],
+        ["--language", "zh", "hint", "asinh"],
+        ["--language", "zh", "check", "lab99"],
+        ["--language", "zh", "progress"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_speaks_the_language_that_it_is_given(arguments, capsys):
+    try:
+        main(arguments)
+    finally:
+        speak("en")
+    said = capsys.readouterr()
+    assert re.search("[\u4e00-\u9fff]", said.out + said.err)
+
+
+def test_a_language_that_is_not_spoken_is_refused_before_anything_else(monkeypatch, capsys):
+    assert main(["--language", "fr", "doctor", "missing.onnx"]) == 2
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "fr")
+    assert main(["--help"]) == 2
+    refused = capsys.readouterr().err
+    assert refused.count("Its languages are en, zh.") == 2
 
 
 def test_without_a_command_the_help_is_shown(capsys):
@@ -190,6 +221,7 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -237,6 +269,7 @@ def test_no_name_commands_the_terminal_or_makes_a_line_of_its_own(hostile, capsy
     assert "All is well." not in shown.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 @pytest.mark.parametrize("command", ["doctor", "open", "compare", "check"])
 def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, command):
@@ -255,6 +288,7 @@ def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, comma
     assert "\ufffd.onnx" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile, term, monkeypatch):
@@ -305,6 +339,7 @@ def test_a_lab_is_known_by_its_number(name):
     assert lab(name).name == "lab05_bitshift"
 
 
+@pytest.mark.slow
 def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err

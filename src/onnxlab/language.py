@@ -9,6 +9,7 @@ question, the headings of a table.
 
 import copy
 import json
+import locale
 import os
 import re
 import sys
@@ -157,10 +158,67 @@ def spoken_language() -> str:
     return _speech.language
 
 
-def requested_language() -> str:
-    """Return the language that `course.py --language` asked for; English where it did not."""
-    language = os.environ.get("ONNXLAB_LANGUAGE", "en")
-    return language if language in LANGUAGES else "en"
+def chosen_language(arguments: Iterable[str] = ()) -> tuple[str, list[str]]:
+    """Take `--language` out of a command line, wherever it stands.
+
+    Returns:
+        The language that the option names, else that of ONNXLAB_LANGUAGE, else the system's where the course
+        speaks it, else English; and the other arguments.
+
+    Raises:
+        OnnxLabError: The option or the variable names a language that the course does not speak.
+    """
+    source, name, rest, given = (
+        "ONNXLAB_LANGUAGE",
+        os.environ.get("ONNXLAB_LANGUAGE"),
+        list[str](),
+        iter(arguments),
+    )
+    for argument in given:
+        if argument == "--":  # what follows is no option
+            rest += [argument, *given]
+        elif argument == "--language":
+            source, name = argument, next(given, "")
+        elif argument.startswith("--language="):
+            source, _, name = argument.partition("=")
+        else:
+            rest.append(argument)
+    if not name and source != "--language":
+        return _system_language(), rest
+    language = _of_locale(name or "")
+    if language not in LANGUAGES:
+        raise OnnxLabError(
+            "ONNX Lab does not speak {language}.",
+            "{source} names the language.",
+            "Its languages are {names}.",
+            language=repr(name),
+            source=source,
+            names=", ".join(LANGUAGES),
+        )
+    return language, rest
+
+
+def _system_language() -> str:
+    """Return the language of the system's locale; English where the course does not speak it."""
+    variables = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    if name := next(filter(None, variables), ""):
+        language = _of_locale(name)
+        return language if language in LANGUAGES else "en"
+    try:
+        spoken = locale.getlocale()[0] or ""  # Windows has no such variables: "Chinese (Simplified)_China"
+    except ValueError:
+        return "en"
+    return "zh" if spoken.lower().startswith(("zh", "chinese")) else "en"
+
+
+def _of_locale(name: str) -> str:
+    """Return the language in the name of a locale.
+
+    >>> _of_locale("zh_CN.UTF-8"), _of_locale("zh-Hans"), _of_locale("C.UTF-8")
+    ('zh', 'zh', 'en')
+    """
+    language = re.split(r"[_.@-]", name.strip())[0].lower()
+    return "en" if language in ("c", "posix") else language
 
 
 class Speech:
@@ -267,6 +325,7 @@ def letters(pattern: str) -> int:
     return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|" + GAP.pattern, " ", pattern))))
 
 
+@cache  # `author translate` speaks with the same patterns on every page
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 

@@ -70,8 +70,8 @@ THEN: dict[str, Callable[[Page], None]] = {
     "02_trace_and_script": count_of_loops,
     "09_dynamic_resize": enlarged_photograph,
 }
-# nbval runs every chapter, and the web site's tests draw every graph of every chapter. JupyterLab runs one
-# with a slider and one that compares graphs; with --all every one.
+# nbval runs every chapter, and the web site's tests draw every fourth one's graphs. JupyterLab runs one with
+# a slider and one that compares graphs; with --all every one.
 IN_JUPYTERLAB = ["02_trace_and_script", "11_graph_surgery"]
 
 

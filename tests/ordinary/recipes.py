@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from onnxruntime.transformers.float16 import convert_float_to_float16
 from torch._dynamo.exc import UserError
 from torch.utils import _pytree as pytree
 
@@ -312,10 +311,10 @@ def _(model: Exported) -> Any:
 
 @calls("16 float16_faults")
 def _(model: Exported) -> Any:
-    feeds = arrays(model)
+    feeds, halving = arrays(model), recipe("16")
     half = model.folder / "half.onnx"
-    onnx.save(convert_float_to_float16(onnx.load(model.path), keep_io_types=True), half)
-    faults = recipe("16").float16_faults(model.original, half, feeds[0], tolerance=2e-2)
+    halving.halve(model.path, half)
+    faults = halving.float16_faults(model.original, half, feeds[0], tolerance=2e-2)
     return not any(faults.values()) or "; ".join(
         f"{fault}: {names}" for fault, names in faults.items() if names
     )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
 
@@ -25,7 +25,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
     labs.add_argument("--chapters", action="store_true", help=argparse.SUPPRESS)  # they are always copied
-    labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
+    labs.add_argument("--language", choices=LANGUAGES, default=spoken_language(), help="which edition")
     labs.set_defaults(command=_labs)
     check = commands.add_parser(
         "check",
@@ -75,7 +75,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     reset.set_defaults(command=_replace, outputs=False)
     for parser in (show, reset):
         parser.add_argument(
-            "--language", choices=LANGUAGES, default=requested_language(), help="which edition's"
+            "--language", choices=LANGUAGES, default=spoken_language(), help="which edition's"
         )
 
 
@@ -97,22 +97,26 @@ def _labs(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from onnxlab.course.lab_check import read_lab
 
-    speak(requested_language())
     notebooks = [notebook for path in options.notebooks for notebook in _labs_in(path)]
     for path in notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
-    passed = [_check_one(path) for path in notebooks]
+    language = spoken_language()
+    passed = [_check_one(path, language) for path in notebooks]
     return 0 if all(passed) else 1
 
 
-def _check_one(path: Path) -> bool:
-    """Check a lab's notebook and print the outcomes; return whether every exercise is passed."""
+def _check_one(path: Path, language: str) -> bool:
+    """Check a lab's notebook and print the outcomes, in this language if its folder has none of its own.
+
+    Returns:
+        Whether every exercise is passed.
+    """
     from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
-    _speak_as(path)
+    _speak_as(path, language)
     print(tr("{path}: running it ...", path=plain(path)), flush=True)
     if own := own_copy(path):
         print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
@@ -132,10 +136,10 @@ def _check_one(path: Path) -> bool:
     return all(outcome.passed for outcome in outcomes)
 
 
-def _speak_as(path: Path) -> None:
-    """Speak the language of a notebook's folder."""
+def _speak_as(path: Path, language: str) -> None:
+    """Speak the language of a notebook's folder; a language where the folder has none."""
     folder = path.absolute().parent.name
-    speak(folder if folder in LANGUAGES else requested_language())
+    speak(folder if folder in LANGUAGES else language)
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -147,7 +151,7 @@ def _watch(options: argparse.Namespace) -> int:
     if not name:
         return _next(options)
     path = _own(Path(name))
-    _speak_as(path)
+    _speak_as(path, spoken_language())
     return watch(path)
 
 
@@ -155,7 +159,6 @@ def _next(options: argparse.Namespace) -> int:
     from onnxlab.kit.progress import standings
     from onnxlab.notebook.labs.standings import next_text
 
-    speak(requested_language())
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
@@ -185,7 +188,7 @@ def _named(name: str) -> Path | None:
     from onnxlab.course.chapters import learner_root
     from onnxlab.kit.exercise import lab
 
-    language = requested_language()
+    language = spoken_language()
     root = learner_root(Path.cwd()) or Path.cwd()
     if not re.fullmatch(r"lab\w+", name):
         return None
@@ -198,7 +201,6 @@ def _hint(options: argparse.Namespace) -> int:
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.standings import next_hints
 
-    speak(requested_language())
     _, record = exercise(options.exercise)
     print(next_hints(record)[-1])
     return 0
@@ -208,7 +210,6 @@ def _progress(options: argparse.Namespace) -> int:
     from onnxlab.kit.progress import set_private
     from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 
-    speak(requested_language())
     changed = options.private or options.public
     problem = set_private(options.private) if changed else ""
     table, message = progress_table()

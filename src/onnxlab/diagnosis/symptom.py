@@ -100,9 +100,9 @@ def finding(
     def decorate(function: Callable[[Seen], Iterable[str | Symptom]]) -> Callable[[Seen], list[Symptom]]:
         @wraps(function)
         def find(seen: Seen) -> list[Symptom]:
-            found = function(seen)
             return [
-                Symptom(severity, one, why, then, lesson) if isinstance(one, str) else one for one in found
+                Symptom(severity, one, why, then, lesson) if isinstance(one, str) else one
+                for one in function(seen)
             ]
 
         return find

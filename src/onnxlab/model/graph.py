@@ -276,8 +276,10 @@ def _declared(info: onnx.ValueInfoProto) -> Value:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return Value(info.name, _dtype(tensor.elem_type), None)
+    # Older converters write -1 for a size that is not fixed.
     shape = tuple(
-        axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in tensor.shape.dim
+        axis.dim_value if axis.HasField("dim_value") and axis.dim_value >= 0 else axis.dim_param or None
+        for axis in tensor.shape.dim
     )
     return Value(info.name, _dtype(tensor.elem_type), shape)
 

@@ -144,7 +144,7 @@ def operator_table(used: Iterable[tuple[str, str]]) -> str:
 
 
 def operator_names() -> str:
-    """Netron's whole operator table without its texts, which are nine tenths of it."""
+    """Netron's operator table without its texts, nine tenths of it: a name needs its colour only."""
     text, _ = _operators()
     return json.dumps(_without_texts(json.loads(text)), separators=(",", ":"))
 
