@@ -16,11 +16,14 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# A test compares the code of all translated notebooks with the English; these are run, too.
+# A test compares the code of all translated notebooks with the English; these are run, too, and with --all each.
 TRANSLATED = (
+    "notebooks/zh/00_start_here.ipynb",
     "notebooks/zh/02_trace_and_script.ipynb",
+    "notebooks/zh/04_dynamic_shapes.ipynb",  # grids of predictions, tables
     "notebooks/zh/10b_what_runs.ipynb",  # with optional packages, and without
     "labs/zh/lab05_bitshift.ipynb",
+    "labs/zh/lab13_clinic.ipynb",
 )
 NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
@@ -34,7 +37,8 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        paths += ["notebooks", "labs", "solutions", *TRANSLATED]
+        each = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("*/zh/*.ipynb"))]
+        paths += ["notebooks", "labs", "solutions", *(each if "--all" in options else TRANSLATED)]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         # One more than cores, since the tests of servers and browsers wait most of their time.
         arguments += ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadscope"]
