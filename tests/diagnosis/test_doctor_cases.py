@@ -20,6 +20,8 @@ from onnxlab.diagnosis.reference import compare_with
 from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.runtime.values import NoValues
 
+pytestmark = pytest.mark.slow  # every file runs in a process of its own
+
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "com.microsoft" : 1]>'
 
 

@@ -321,6 +321,7 @@ def test_the_command_ends_a_file_that_never_ends(tmp_path, capsys):
     assert re.search("did not end within 3 seconds, (running|loading|starting)", said(pair))
 
 
+@pytest.mark.slow
 def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tmp_path, capsys):
     """A process of its own, by path; the page holds both graphs and no script."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]

@@ -425,6 +425,7 @@ def test_a_file_that_does_not_end_is_stopped():
     assert found.symptoms[0].what == "Running it did not end in time."
 
 
+@pytest.mark.slow
 def test_sizes_that_say_nothing_more_are_not_tried():
     """A batch of 33, tried only because another axis has 33 elements, would take for ever here."""
     growing = parse_model(
@@ -457,6 +458,7 @@ def window() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return Window(), (torch.ones(3, 2),)
 
 
+@pytest.mark.slow
 def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
     path = tmp_path / "window.onnx"
     network, inputs = window()
@@ -510,6 +512,7 @@ def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content,
         assert bool(symptoms) == bool(code)
 
 
+@pytest.mark.slow
 def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_path, monkeypatch, capfd):
     """The TorchScript exporter gives inner values names of its own; the module prints, and so does torch."""
     monkeypatch.chdir(tmp_path)
@@ -531,6 +534,7 @@ def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_pat
     assert printed.out.splitlines()[-1].startswith("1 wrong, 0 risks, ")
 
 
+@pytest.mark.slow
 def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     """Drawn values would be positive and negative; the module and the file differ at the example's only."""
     monkeypatch.chdir(tmp_path)
@@ -545,6 +549,7 @@ def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     assert "the file is wrong" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
@@ -569,6 +574,7 @@ def test_the_exit_code_says_that_a_factory_is_none(tmp_path, monkeypatch, capsys
     assert "net.py:make is no factory of a module and its inputs.\nFileNotFound" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
@@ -578,6 +584,7 @@ def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypat
     assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
 
 
+@pytest.mark.slow
 def test_what_ends_with_drawn_values_and_not_with_the_example_is_stopped(tmp_path, monkeypatch, capsys):
     """The drawn values are below 50; the example keeps the condition of the Loop true for ever."""
     monkeypatch.chdir(tmp_path)
