@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from onnxlab.course.tracks import minutes_of
+
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"
@@ -32,7 +34,6 @@ NAME.zh.md is the Chinese edition of one."""
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
 _ROW = re.compile(r"^\| \[([^\]]+)\]\(\.\./((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
-_TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
 _CLAIM = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
 _CHECK = re.compile(r'^check\("([\w-]+)"', re.MULTILINE)
 
@@ -98,8 +99,8 @@ class Site:
             first = json.loads(self.path(name).read_text("utf-8"))["cells"][0]
             text = "".join(first["source"])
             heading = re.match(r"# (.+)", text)
-            time = _TIME.search(text)
-            pages.append(Page(name, heading[1] if heading else title, question, time[1] if time else ""))
+            minutes = str(minutes_of(self.path(name)) or "")
+            pages.append(Page(name, heading[1] if heading else title, question, minutes))
         return pages
 
     def notebook(self, name: str) -> dict[str, Any]:

@@ -16,9 +16,15 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# A test compares the code of all translated notebooks with the English; these are run, too.
-TRANSLATED = ("notebooks/zh/02_trace_and_script.ipynb", "labs/zh/lab05_bitshift.ipynb")
-BEFORE_A_RELEASE = "notebooks/zh/10b_what_runs.ipynb"  # with optional packages, and without
+# A test compares the code of all translated notebooks with the English; these are run, and with --all each.
+TRANSLATED = (
+    "notebooks/zh/00_start_here.ipynb",
+    "notebooks/zh/02_trace_and_script.ipynb",
+    "notebooks/zh/04_dynamic_shapes.ipynb",  # grids of predictions, tables
+    "notebooks/zh/10b_what_runs.ipynb",  # with optional packages, and without
+    "labs/zh/lab05_bitshift.ipynb",
+    "labs/zh/lab13_clinic.ipynb",
+)
 NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
 
@@ -32,9 +38,10 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
         # A lab is its solution without the answers, which is run: with --all every lab is run, too.
-        labs = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("labs/*.ipynb"))
-        paths += ["notebooks", "solutions", *TRANSLATED]
-        paths += [*labs, BEFORE_A_RELEASE] if "--all" in options else labs[::4]
+        labs = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("labs/*.ipynb"))]
+        chinese = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("*/zh/*.ipynb"))]
+        paths += ["notebooks", "solutions"]
+        paths += [*labs, *chinese] if "--all" in options else [*labs[::4], *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
         # One more than cores for the tests of servers and browsers, which wait most of their time.
         arguments += ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "loadscope"]

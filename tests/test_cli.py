@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import io
+import json
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ import sys
 import termios
 import unicodedata
 from importlib.metadata import EntryPoint, EntryPoints, version
+from pathlib import Path
 from subprocess import PIPE
 
 import nbformat
@@ -20,6 +22,7 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
+from onnxlab.course.tracks import tracks
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
@@ -27,6 +30,8 @@ from onnxlab.kit.status import Status
 from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
@@ -508,6 +513,36 @@ def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys)
     assert printed.startswith(f"Next: {first.title}\n")
     assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed
+
+
+def test_next_follows_a_track_and_knows_its_minutes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    assert main(["next", "--track"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[0] for row in rows] == list(tracks())
+    for row in rows:
+        steps = tracks()[row[0]].steps
+        folders = [ROOT / ("labs" if step.startswith("lab") else "notebooks") for step in steps]
+        files = [folder / f"{step}.ipynb" for folder, step in zip(folders, steps, strict=True)]
+        said = [re.search(r"\*\*Time:\*\* (\d+) minutes", file.read_text("utf-8")) for file in files]
+        assert int(row[1]) == sum(int(found[1]) for found in said if found) > 0
+        assert None not in said
+    assert main(["next", "--track", "phone"]) == 0
+    assert "Next: the chapter 04_dynamic_shapes.ipynb" in capsys.readouterr().out
+    chapters = json.loads((ROOT / "src/onnxlab/assets/predictions.json").read_text("utf-8"))
+    answered = {name: {"right": True} for names in chapters.values() for name in names}
+    (tmp_path / "predictions.json").write_text(json.dumps(answered))
+    assert main(["next"]) == 0  # the track is kept
+    lab10 = lab("lab10")
+    assert f"Next: {lab10.exercises[0].title}" in capsys.readouterr().out
+    for one in lab10.exercises:
+        record(Outcome(one.id, Status.PASSED, one.points, one.points))
+    assert main(["next"]) == 0
+    assert "This track is done." in capsys.readouterr().out
+    assert main(["next", "--track", "al"]) == 2
+    assert "The tracks are two-hours" in capsys.readouterr().err
+    assert main(["next", "--track", "all"]) == 0
+    assert "Track:" not in capsys.readouterr().out
 
 
 def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):

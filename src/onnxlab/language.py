@@ -285,17 +285,25 @@ class Speech:
         if not shown:
             for piece, pattern, gaps, translation in self._patterns:
                 if piece in bare and (match := pattern.fullmatch(bare)):
+                    sentences_in_gaps = any(map(_BETWEEN_SENTENCES.search, match.groups()))
+                    if sentences_in_gaps and (shown := self._sentences(bare)):
+                        break
                     values = zip(gaps, match.groups(), strict=True)
                     filled = {gap: self._in_gap(gap, value) for gap, value in values}
                     shown = _SPACED.sub("", fill(translation, filled))
                     break
         return text.replace(bare, shown or self._joined(bare)) if bare else text
 
+    def _sentences(self, text: str) -> str:
+        """Return several sentences, each translated; "" if one of them is not known."""
+        sentences = _BETWEEN_SENTENCES.split(text)
+        shown = list(map(self._shown, sentences)) if len(sentences) > 1 else sentences
+        return "".join(shown) if all(map(str.__ne__, shown, sentences)) else ""
+
     def _joined(self, text: str) -> str:
         """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
-        sentences = _BETWEEN_SENTENCES.split(text)
-        if len(sentences) > 1 and all(map(str.__ne__, shown := list(map(self._shown, sentences)), sentences)):
-            return "".join(shown)
+        if shown_sentences := self._sentences(text):
+            return shown_sentences
         for mark in ("; ", ": ", ", "):
             if mark in text:
                 parts = text.split(mark, 1 if mark == ": " else -1)

@@ -57,6 +57,7 @@ TYPED = {
     },
     "zh": {
         "动态维度": "04_dynamic_shapes",
+        "动态shape": "04_dynamic_shapes",
         "符号表": "07_operator_support",
         "映射": "08_custom_operators",
         "放缩系数": "09_dynamic_resize",

@@ -311,6 +311,26 @@ def test_advice_for_a_wrong_file_makes_it_agree(tmp_path):
     assert compared.tried == "Compared with PyTorch at the example."
 
 
+class Sums(torch.nn.Module):
+    def forward(self, x, lengths):
+        return x[:, : int(lengths.max())]
+
+
+def sums():
+    return Sums(), (torch.ones(2, 5, 1), torch.tensor([5, 3], dtype=torch.int32))
+
+
+def test_one_of_the_lengths_that_are_drawn_is_full(tmp_path):
+    path = tmp_path / "m.onnx"
+    body = """g (float[b, t, 1] x, int32[b] lengths) => (float[b, t, 1] y)
+        <float[1, 3, 1] w = {0, 0, 0}, float[1, 3, 1] r = {0, 0, 0}> {
+        s = Transpose <perm = [1, 0, 2]> (x) g, h = GRU <hidden_size = 1> (s, w, r, , lengths)
+        f = Squeeze(h) k = ReduceSum <keepdims = 0> (f) z = Mul(x, k) y = Add(x, z) }"""
+    onnx.save(text(body), path)
+    [compared] = compare_with(path, f"{__name__}:sums")
+    assert [symptom.severity for symptom in compared.symptoms] == ["note"]
+
+
 def test_lengths_that_pytorch_wants_sorted_are_compared_and_a_refusal_is_said(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(text(PACKED), path)
@@ -322,6 +342,20 @@ def test_lengths_that_pytorch_wants_sorted_are_compared_and_a_refusal_is_said(tm
     assert symptom.what == "Nothing was compared: PyTorch refused the example and every other size."
     assert symptom.severity == "risk"
     assert "lengths must be sorted" in symptom.why
+
+
+def linear():
+    return torch.nn.Linear(2, 1, bias=False), (torch.ones(1, 2),)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_file_with_other_weights_than_the_modules_is_told_so(tmp_path, beside):
+    path = tmp_path / "m.onnx"
+    body = "g (float[n, 2] x) => (float[n, 1] y) { y = Gemm <transB = 1> (x, weight) }"
+    model = text(body, weight=np.full((1, 2), 9, np.float32))
+    onnx.save(model, path, save_as_external_data=beside, location="m.data", size_threshold=0)
+    [compared] = compare_with(path, f"{__name__}:linear")
+    assert compared.symptoms[0].why == "The file's weight weight differs from the module's."
 
 
 class Encode(torch.nn.Module):

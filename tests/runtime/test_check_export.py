@@ -17,6 +17,7 @@ from onnx.parser import parse_model
 from onnxlab import check_export, compare_outputs
 from onnxlab.runtime import comparison
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 NAN, INF = float("nan"), float("inf")
 f = torch.tensor
 

@@ -16,6 +16,10 @@ class LabsMissing(OnnxLabError):
     """A folder has no labs."""
 
 
+class TrackMissing(OnnxLabError):
+    """No way through the course has a name."""
+
+
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to a parser."""
     labs = commands.add_parser(
@@ -42,7 +46,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
-        "next", help="which exercise to do next, and how", epilog="Example: onnxlab next"
+        "next",
+        help="which chapter or exercise to do next, and how",
+        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+    )
+    following.add_argument(
+        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
@@ -144,10 +153,12 @@ def _speak_as(path: Path, language: str) -> None:
 
 def _watch(options: argparse.Namespace) -> int:
     from onnxlab.cli.watch import watch
-    from onnxlab.kit.progress import standings
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_lab
 
-    name = options.notebook or next_lab(standings()[0])
+    track = tracks().get(chosen_track())
+    name = options.notebook or next_lab(standings()[0], track.steps if track else ())
     if not name:
         return _next(options)
     path = _own(Path(name))
@@ -156,14 +167,58 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.kit.progress import standings
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_text
 
+    chosen = getattr(options, "track", None)
+    if chosen == "":
+        print(_tracks_text())
+        return 0
+    if chosen is not None:
+        _follow(chosen)
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
-    print(next_text(current))
+    if track := tracks().get(chosen_track()):
+        title = track.titles[spoken_language()]
+        print(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
+    print(next_text(current, track.steps if track else ()))
     return 0
+
+
+def _tracks_text() -> str:
+    """Return the ways through the course, each with its minutes and steps."""
+    from onnxlab.course.tracks import tracks
+
+    rows = [
+        (
+            track.name,
+            str(track.minutes),
+            track.titles[spoken_language()],
+            " ".join(step.partition("_")[0] for step in track.steps),
+        )
+        for track in tracks().values()
+    ]
+    heading = (tr("track"), tr("minutes"), tr("you come with"), tr("chapters and labs"))
+    return "\n".join(aligned([heading, *rows]))
+
+
+def _follow(name: str) -> None:
+    """Keep a track for later.
+
+    Raises:
+        TrackMissing: If none has this name.
+    """
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import choose_track
+
+    if name not in (*tracks(), "all"):
+        raise TrackMissing(
+            "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
+        )
+    if problem := choose_track("" if name == "all" else name):
+        print(tr(problem), file=sys.stderr)
 
 
 def _labs_in(path: Path) -> list[Path]:

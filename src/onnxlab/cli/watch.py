@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from onnxlab.course.chapters import own_copy
 from onnxlab.course.lab_check import check_notebook, read_lab
 from onnxlab.course.notebooks import NotebookUnreadable
 from onnxlab.kit.exercise import Exercise, lab
@@ -73,6 +74,8 @@ def watch(path: Path) -> int:
     exercises = lab(read_lab(path)[0]).exercises
     outcomes: Sequence[Outcome] = ()
     place, checked = 0, 0
+    if own := own_copy(path):
+        print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
     with Keys() as keys:
         while True:
             if (saved := _saved(path, checked)) != checked:

@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+from onnx.external_data_helper import uses_external_data
 
+from onnxlab.errors import ModelNotReadable
 from onnxlab.model.distance import Array, magnitude
-from onnxlab.model.graph import declared, tensor_array
+from onnxlab.model.graph import declared, tensor_array, weight_array
 from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import NoProvider, open_by_path, run_once, say
 from onnxlab.runtime.error_origin import Origin, Region, error_origin, quantises
 from onnxlab.runtime.refusals import short_reason
-from onnxlab.runtime.values import ModelInputs, read_values
+from onnxlab.runtime.values import ModelInputs, read_values, with_shapes
 
 TOLERANCE = {
     "float32": (1e-5, 1e-5),
@@ -135,7 +136,7 @@ class _Trial:
         if conflict := self._conflict():
             self.tell({"step": "nothing", "why": conflict})
             return
-        inputs, fixed = ModelInputs(self._joint()), self._fixed
+        inputs, fixed = ModelInputs(with_shapes(self._joint())), self._fixed
         if inputs.undrawable:
             [(name, why), *_] = inputs.undrawable.items()
             self.tell({"step": "nothing", "why": f"no values can be drawn for the input {name}: {why}"})
@@ -234,10 +235,10 @@ class _Trial:
             if all(table in own for own in weights):
                 try:
                     ours, theirs = (
-                        _content(own[table], Path(model).parent)
+                        weight_array(own[table], Path(model).parent).astype(np.float32)
                         for own, model in zip(weights, self.options.models, strict=True)
                     )
-                except (OSError, ValueError, onnx.checker.ValidationError):  # a file that is not there
+                except ModelNotReadable:
                     continue
                 if ours.shape == theirs.shape and ours.size and ours.ndim >= width:
                     apart = np.abs(ours - theirs).reshape(*ours.shape[:width], -1).max(-1)
@@ -391,15 +392,6 @@ def _plain_origin(origin: Origin) -> Report:
         "most": [plain_region(region) for region in origin.most],
         "unmatched": node and {"node": str(node[0]), "shapes": list(node[1:])},
     }
-
-
-def _content(tensor: onnx.TensorProto, folder: Path) -> Array:
-    """Return a weight in float32, also one in a file beside the model."""
-    whole = onnx.TensorProto()
-    whole.CopyFrom(tensor)
-    if uses_external_data(whole):
-        load_external_data_for_tensor(whole, str(folder))
-    return tensor_array(whole).astype(np.float32)
 
 
 def _bytes_beside(model: onnx.ModelProto) -> int:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -21,8 +22,9 @@ from torch.utils import _pytree as pytree
 
 from onnxlab.diagnosis.against import Compared, NoReference
 from onnxlab.diagnosis.symptom import Symptom, listing
-from onnxlab.errors import InputMismatch
+from onnxlab.errors import InputMismatch, ModelNotReadable
 from onnxlab.message import Message, from_json
+from onnxlab.model.graph import weight_array
 from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import open_by_path, say
@@ -30,7 +32,7 @@ from onnxlab.runtime.comparison import ComparedOutput, as_tensor
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
 from onnxlab.runtime.export_check import check_export, feed
 from onnxlab.runtime.refusals import named_reason
-from onnxlab.runtime.values import ModelInputs, read_values
+from onnxlab.runtime.values import ModelInputs, read_values, with_shapes
 
 _ATOL = 1e-4
 _EXAMPLE = Message("the example")
@@ -153,7 +155,7 @@ def compare_with(
         session = open_by_path(path)
     except Exception:  # the runtime raises plain Exception subclasses and RuntimeError
         session = open_by_path(path, level="DISABLE_ALL")
-    inputs = ModelInputs(load_alone(path))
+    inputs = ModelInputs(with_shapes(load_alone(path)))
     try:
         fed = feed(session, network, example, {})
     except InputMismatch as error:
@@ -217,9 +219,11 @@ def compare_with(
     if wrong is None:
         yield Compared((_agreement(at),), done, left_out)
         return
-    values = dict(cases).get(wrong, dict(fed))
+    values, stale = dict(cases).get(wrong, dict(fed)), _other_weight(network, path)
     for inner in (lambda: _NOT_INSIDE, lambda: _inner_values(network, path, _call(example, fed, values))):
-        yield Compared((_symptom(wrong, rows[wrong], cause, inner),), done, left_out)
+        yield Compared((_symptom(wrong, rows[wrong], cause, stale, inner),), done, left_out)
+        if stale:
+            return
 
 
 def _shapes(values: Any) -> str:  # noqa: ANN401 - as above
@@ -272,7 +276,11 @@ def _agreement(compared: list[dict[str, int]]) -> Symptom:
 
 
 def _symptom(
-    shown: str, row: ComparedOutput, cause: Symptom | None, inner: Callable[[], tuple[str, str]]
+    shown: str,
+    row: ComparedOutput,
+    cause: Symptom | None,
+    stale: tuple[str, str] | None,
+    inner: Callable[[], tuple[str, str]],
 ) -> Symptom:
     """Return what is wrong; the lesson follows from what failed: the run, the shape, the example, a size."""
     problem, example = plain(row.problem, 200), shown == _EXAMPLE
@@ -293,7 +301,25 @@ def _symptom(
     if np.isnan(row.difference) and not row.where:  # types, or shapes
         then = "Look for a window, a repeat or a shape that was computed from the example's size."
         return Symptom("wrong", what, "Its type or shape is another than PyTorch's.", then, "window")
-    return Symptom("wrong", what, *inner(), "numbers" if example else "right sizes")
+    return Symptom("wrong", what, *(stale or inner()), "numbers" if example else "right sizes")
+
+
+def _other_weight(network: torch.nn.Module, path: Path) -> tuple[str, str] | None:
+    """Return that a weight of the file has other values than the module's of that name, and what to do."""
+    own = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    for tensor in load_alone(path).graph.initializer:
+        if (weight := own.get(tensor.name)) is None or tuple(tensor.dims) != tuple(weight.shape):
+            continue
+        with suppress(ModelNotReadable, TypeError):  # a type that PyTorch does not have
+            held = torch.from_numpy(weight_array(tensor, path.parent).astype(np.float64))
+            if not torch.allclose(held, weight.detach().cpu().double(), 1e-2, 1e-4, equal_nan=True):
+                return (
+                    Message(
+                        "The file's weight {name} differs from the module's.", name=plain(tensor.name, 80)
+                    ),
+                    "Export again, or load that export's weights in the factory: a new module draws others.",
+                )
+    return None
 
 
 def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[Any, ...]) -> tuple[str, str]:

@@ -108,6 +108,15 @@ def _texts(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
+def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the shapes of its inner values, where ONNX can tell them."""
+    try:
+        onnx.checker.check_model(model)  # with what it refuses, inference can end the process
+        return onnx.shape_inference.infer_shapes(model)
+    except Exception:  # ONNX raises many kinds
+        return model
+
+
 @dataclass(frozen=True)
 class _Use:
     """Where the elements of an input arrive: a node, the place among its inputs, the names around it."""
@@ -138,10 +147,10 @@ class ModelInputs:
         weights = {tensor.name for tensor in model.graph.initializer}
         self.values = tuple(value for value in declared(model.graph.input) if value.name not in weights)
         self._graph = _Uses(model)
-        # An axis without a name is an axis of its own.
+        # An axis without a name, or with the question mark of some converters, is an axis of its own.
         self._shapes = {
             value.name: tuple(
-                axis if isinstance(axis, int) else axis or f"{value.name} axis {i}"
+                axis if isinstance(axis, int) or (axis or "?") != "?" else f"{value.name} axis {i}"
                 for i, axis in enumerate(value.dims or ())
             )
             for value in self.values

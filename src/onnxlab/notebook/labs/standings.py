@@ -54,15 +54,23 @@ Step = Score | Sequence[Standing]
 """A step of the course: a chapter, or the exercises of a lab."""
 
 
-def course_path(current: Sequence[Standing]) -> list[Step]:
-    """Return the chapters in order, and each lab after the last chapter to read before it."""
+def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[Step]:
+    """Return the chapters in order, and each lab after the last chapter to read before it.
+
+    Args:
+        current: How the learner stands with every exercise, in order.
+        only: The chapters and labs of a track, in its order; all of the course if there are none.
+    """
     by_lab = groupby(current, key=lambda standing: standing.lab.name)
     in_labs = [list(exercises) for _, exercises in by_lab]
     path: list[Step] = []
     for score in scores():
         path.append(score)
         path += [exercises for exercises in in_labs if exercises[0].lab.after == score.chapter]
-    return path
+    if not only:
+        return path
+    by_name = {step.chapter if isinstance(step, Score) else step[0].lab.name: step for step in path}
+    return [by_name[name] for name in only]
 
 
 def is_done(step: Step) -> bool:
@@ -71,7 +79,10 @@ def is_done(step: Step) -> bool:
 
 
 def go_on(
-    current: Sequence[Standing], after: Exercise | None = None, chapter: str = ""
+    current: Sequence[Standing],
+    after: Exercise | None = None,
+    chapter: str = "",
+    only: Sequence[str] = (),
 ) -> Standing | Score | None:
     """Return the exercise or the chapter to go on with; None if everything is done.
 
@@ -82,8 +93,9 @@ def go_on(
         current: How the learner stands with every exercise, in order.
         after: The exercise that was passed just now.
         chapter: The chapter that the learner is reading.
+        only: The chapters and labs of a track.
     """
-    path = course_path(current)
+    path = course_path(current, only)
     labs = [step for step in path if not isinstance(step, Score)]
     if after is None:
         begun = [lab for lab in labs if any(standing.attempts for standing in lab) and not is_done(lab)]
@@ -107,9 +119,11 @@ def go_on(
     return following if following is None or isinstance(following, Score) else following[0]
 
 
-def next_text(current: Sequence[Standing]) -> str:
-    """Return, for a terminal, what to do next and with which commands."""
-    following = go_on(current)
+def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return, for a terminal, what to do next and with which commands; of a track, if there is one."""
+    following = go_on(current, only=only)
+    if following is None and only:
+        return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
             "Every prediction is answered, and every exercise passed: {progress_summary}.",
@@ -117,7 +131,7 @@ def next_text(current: Sequence[Standing]) -> str:
         )
     if isinstance(following, Score):
         lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
-        if name := next_lab(current):
+        if name := next_lab(current, only):
             lines.append(tr("The lab after it: onnxlab watch {name}", name=name))
         return "\n".join(lines)
     record = following.exercise
@@ -129,14 +143,14 @@ def next_text(current: Sequence[Standing]) -> str:
     return "\n".join(lines)
 
 
-def next_lab(current: Sequence[Standing]) -> str:
-    """Return the lab to go on with, or the first one after the chapter to go on with; "" if all is done."""
-    following = go_on(current)
+def next_lab(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return the lab to go on with, or the first one after the chapter to go on with; "" if there is none."""
+    following = go_on(current, only=only)
     if following is None:
         return ""
     if isinstance(following, Standing):
         return following.lab.name
-    path = course_path(current)
+    path = course_path(current, only)
     labs = [step for step in path[path.index(following) :] if not isinstance(step, Score)]
     return next((step[0].lab.name for step in labs if not is_done(step)), "")
 
