@@ -245,7 +245,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
     minutes = {page.name: page.minutes for page in chapters}
-    gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
+    gaps = {"chapters": str(sum(bool(page.minutes) for page in chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
     gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
     if site.repository:
         address = f"https://github.com/{site.repository}"
