@@ -245,7 +245,8 @@ def first_page(site: Site, pages: list[Page]) -> str:
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
     minutes = {page.name: page.minutes for page in chapters}
-    gaps = {"chapters": str(sum(bool(page.minutes) for page in chapters)), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
+    numbered = sum(bool(page.minutes) for page in chapters)  # without pages to look things up
+    gaps = {"chapters": str(numbered), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
     gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
     if site.repository:
         address = f"https://github.com/{site.repository}"
