@@ -21,7 +21,7 @@ from tools.author.translation.coverage import coverage_sources, translated_cover
 from tools.author.translation.edition import Edition, generated
 from tools.author.translation.edition import _translations as usable
 from tools.author.translation.lint import Glossary, faults
-from tools.author.translation.outputs import template, templates
+from tools.author.translation.outputs import shown_texts, template, templates, translate_output
 from tools.author.translation.units import Kind, units
 
 ROOT = Path(__file__).parents[3]
@@ -257,7 +257,7 @@ def test_translations_replace_their_texts_and_the_rest_stays():
         'What "is" it?': "\u201c\u662f\u201d\u4ec0\u4e48\uff1f",
     }
     first, second = translated(cells, words)
-    assert first["source"] == "# \u6807\u9898\n\nSome *words*, and `code`."
+    assert first["source"] == "# \u6807\u9898\n\nSome *words*, and `code`. <sup>\u82f1\u6587</sup>"
     assert second["source"] == (
         'import onnxlab\n\nonnxlab.speak("zh")\n\n'
         "x = 1  # \u6ce8\u91ca\n"
@@ -278,8 +278,58 @@ def test_links_lead_where_they_led_and_to_translated_pages():
     edition = generated(notebook(markdown(text)), PurePosixPath("notebooks/01_a.ipynb"), {}, "zh", exists)
     assert edition["cells"][0]["source"] == (
         "[a](02_b.ipynb) [b](../../docs/coverage.md) [c](../../labs/zh/lab01_x.ipynb#top) "
-        "[d](https://onnx.ai) [English](../01_a.ipynb)"
+        "[d](https://onnx.ai) [English](../01_a.ipynb) <sup>\u82f1\u6587</sup>"
     )
+
+
+def test_a_text_without_a_translation_has_a_mark_and_a_heading_and_code_have_none():
+    cells = [markdown("# A title\n\nOne.\n\n- two\n- three"), code("x = 1  # a comment")]
+    first, second = translated(cells, {"two": "\u4e8c"})
+    mark = " <sup>\u82f1\u6587</sup>"
+    assert first["source"] == f"# A title\n\nOne.{mark}\n\n- \u4e8c\n- three{mark}"
+    assert second["source"] == f"{SPEAKS}x = 1  # a comment"
+
+
+def test_a_word_has_the_translation_of_the_place_in_which_it_stands():
+    rows = [["what", "p50"], ["runs", "10 ms"]]
+    table = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    shown = {"text/html": f'<table class="onnxlab-table">{table}</table>', "text/plain": ""}
+    pictures = "<figure><figcaption>runs</figcaption></figure>"
+    graph = {
+        "text/html": f'<div class="onnxlab-graph">{pictures}</div>',
+        "text/plain": "Graph(runs, 3 nodes)",
+    }
+    contexts = {"what | p50": {"runs": "\u4e00"}, "{graph}": {"runs": "\u4e8c"}}
+    with speaking(Speech({"runs": "\u4e09", "3 nodes": "3"}, {}, contexts=contexts)):
+        for data in (shown, graph):
+            translate_output({"output_type": "display_data", "data": data}, "", {})
+    assert "<td>\u4e00</td>" in shown["text/html"]
+    assert "\u4e00" in shown["text/plain"]
+    assert "<figcaption>\u4e8c</figcaption>" in graph["text/html"]
+    assert graph["text/plain"] == "Graph(\u4e8c\uff0c3)"
+
+
+def test_the_names_of_graphs_and_the_cases_of_a_live_note_are_texts():
+    cell = code(
+        'for spin, label in (("1", "many threads"), ("0", "one thread")):\n'
+        '    live_note(f"{label}: slow")\ngraph(model, other, names=("as it runs", "float32"))'
+    )
+    assert {(text, where) for _, text, where in shown_texts(notebook(cell), ())} == {
+        ("many threads", ""),
+        ("one thread", ""),
+        ("{label}: slow", ""),
+        ("as it runs", "{graph}"),
+        ("float32", "{graph}"),
+    }
+
+
+def test_a_printed_card_of_the_clinic_is_translated_but_for_its_code():
+    text = "index-put (TorchScript)\nIt is wrong.\nReported in pytorch#1.\nclass It is wrong.\n"
+    output = {"output_type": "stream", "name": "stdout", "text": text}
+    words = {"It is wrong.": "\u9519", "Reported in {threads}.": "\u6765\u6e90 {threads}"}
+    with speaking(Speech(words, {"Reported in {threads}.": words["Reported in {threads}."]})):
+        translate_output(output, 'print(patient("index-put"))', {})
+    assert output["text"].split("\n")[1:4] == ["\u9519", "\u6765\u6e90 pytorch#1", "class It is wrong."]
 
 
 CHAPTER = (
@@ -314,11 +364,7 @@ CHAPTER = (
         "graph(onnx.parser.parse_model(head + ' { ' + nodes + ' }'))"
     ),
 )
-WORDS = {
-    "Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f",
-    "A caption": "\u6807\u9898",
-    "from": "\u4ece",
-}
+WORDS = {"Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f", "A caption": "\u6807\u9898", "from": "\u4ece"}
 
 
 COVERAGE = """# A title
@@ -408,6 +454,7 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
         ("See [this](a.md).", "\u89c1[\u8fd9\u91cc](b.md)\u3002", "links"),
         ("It is so.", "\u662f\u8fd9\u6837,\u771f\u7684\u3002", "half-width"),
         ("It is torch.", "\u8fd9\u662ftorch\u3002", "no space"),
+        ("**So.** One.", "**\u8fd9\u6837\u3002** \u4e00\u3002", "within emphasis"),
         ("An operator.", "\u4e00\u4e2a\u8fd0\u7b97\u7b26\u3002", "\u8fd0\u7b97\u7b26"),
         ("A tensor.", "\u4e00\u4e2a\u6570\u7ec4\u3002", "tensor"),
         ("You see it.", "\u60a8\u770b\u5230\u4e86\u3002", "\u60a8"),
@@ -454,3 +501,9 @@ def test_no_sentence_of_the_package_stands_in_english_in_a_chinese_notebook(page
         source for source, chinese in speech("zh").texts.items() if len(source) > 30 and source != chinese
     ]
     assert [sentence for sentence in sentences if sentence in text] == []
+
+
+def test_a_quoted_word_of_a_table_is_the_one_that_is_shown():
+    entry = polib.POEntry(msgid="Look at `wrong`.", msgstr="\u770b `\u9519\u8bef`\u3002", comment="text")
+    assert list(faults(entry, GLOSSARY, {"wrong": "\u9519\u8bef"})) == []
+    assert list(faults(entry, GLOSSARY, {"wrong": "\u9519"})) == ["code differ: wrong, \u9519\u8bef"]

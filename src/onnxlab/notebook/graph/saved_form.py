@@ -156,7 +156,7 @@ def saved_structure(
 
 def _image(pane: Pane, picture: Picture) -> str:
     title = pane.name
-    alt = escape(tr("Graph of {title}: {operators}", title=title, operators=operators(pane.flat)))
+    alt = escape(tr("Graph of {graph}: {operators}", graph=title, operators=operators(pane.flat)))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="{picture.address}">'
 
