@@ -24,7 +24,7 @@ from tools.author.translation.catalogue import (
     open_catalogue,
 )
 from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
-from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.lint import Glossary, faults, page_faults
 from tools.author.translation.messages import messages
 from tools.author.translation.outputs import ALONE, shown_texts, translate_output
 from tools.author.translation.units import Kind, Unit, units
@@ -96,6 +96,8 @@ class Edition:
         for path, notebook in self._pages.items():
             if other_language(path, self._language) not in notebook["cells"][0]["source"]:
                 yield f"{path}: no link {other_language(path, self._language)} below its title"
+        for name, text in written_by_hand(self._root, self._language):
+            yield from (f"{name}: {fault}" for fault in page_faults(text, glossary))
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
 
     def _entries(self) -> Iterator[tuple[str, polib.POEntry]]:
@@ -216,6 +218,22 @@ class Edition:
         return True
 
 
+def written_by_hand(root: Path, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the pages and texts that somebody wrote in the language, each with its file's name."""
+    folders = (".", "docs", "labs", "site", "packages/*/docs")
+    for path in sorted(path for at in folders for path in root.glob(f"{at}/*.{language}.md")):
+        if path.name != f"{DOCUMENT.stem}.{language}.md":  # which is generated
+            yield path.relative_to(root).as_posix(), path.read_text("utf-8")
+    for path in sorted((root / "site").glob("*.toml")):
+        lines = re.findall(rf'^{language}\w* = "(.*)"$', path.read_text("utf-8"), re.MULTILINE)
+        yield f"site/{path.name}", "\n".join(lines)
+    words = root / "site" / "words.json"
+    if words.exists():
+        texts = json.loads(words.read_text("utf-8"))[language]
+        texts["page"].pop("synonyms")  # what people type
+        yield "site/words.json", "\n".join(_strings_of(texts))
+
+
 def _translations(catalogue: polib.POFile) -> dict[str, str]:
     """Return the translations that can be used: neither fuzzy nor with a gap that the English text lacks."""
     return {
@@ -223,6 +241,15 @@ def _translations(catalogue: polib.POFile) -> dict[str, str]:
         for entry in catalogue.translated_entries()
         if not entry.msgctxt and set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
     }
+
+
+def _strings_of(value: object) -> Iterator[str]:
+    """Yield the texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings_of(part)
 
 
 def _json(words: object) -> str:
