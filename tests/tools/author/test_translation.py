@@ -83,13 +83,24 @@ def code_without_words(source: str) -> str:
         return source
 
 
-def test_no_translation_is_wrong_and_no_file_out_of_step():
-    assert list(Edition(ROOT, "zh").faults()) == []
+@pytest.fixture(scope="module")
+def committed() -> Edition:
+    return Edition(ROOT, "zh")
+
+
+def test_no_translation_is_wrong_and_no_file_out_of_step(committed):
+    assert list(committed.faults()) == []
 
 
 @pytest.mark.release
-def test_no_text_is_untranslated():
-    assert list(Edition(ROOT, "zh").untranslated()) == []
+def test_no_text_is_untranslated(committed):
+    assert list(committed.untranslated()) == []
+
+
+def test_words_with_a_context_are_listed_for_a_reader(committed):
+    words = [line.split("\t") for line in committed.words_in_context()]
+    assert all(len(word) == 4 for word in words)
+    assert ["{graph}", "quantised", "\u91cf\u5316\u540e"] in [word[:3] for word in words]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)

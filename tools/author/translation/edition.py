@@ -84,6 +84,14 @@ class Edition:
         for where, entry in self._entries():
             yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in _states(entry))
 
+    def words_in_context(self) -> list[str]:
+        """Return a line for each word with a context: that, the English, the translation, and its places."""
+        entries = sorted((e for _, e in self._entries() if e.msgctxt), key=lambda e: e.msgctxt)
+        return [
+            "\t".join([e.msgctxt, e.msgid, e.msgstr, " ".join(place for place, _ in e.occurrences)])
+            for e in entries
+        ]
+
     def faults(self) -> Iterator[str]:
         """Yield a line for each translation that is wrong, and for each generated file out of step."""
         glossary = Glossary(self._folder / "glossary.md")
