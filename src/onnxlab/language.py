@@ -343,6 +343,7 @@ def letters(pattern: str) -> int:
     return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|" + GAP.pattern, " ", pattern))))
 
 
+@cache  # `author translate` speaks with the same patterns on every page
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 

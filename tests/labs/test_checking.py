@@ -166,6 +166,7 @@ def test_nothing_made_gives_nothing(tmp_path):
             assert all(finding.message for finding in findings if not finding.holds), record.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk", [b"", b"junk", b"\x08\x07", b'{"a": 1}', b"[1, 2, null]", b"null", b'"text"']
 )

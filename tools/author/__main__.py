@@ -29,11 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
     check = actions.add_parser("check", help="report what keeps a notebook from being committed")
     check.add_argument(
-        "notebooks",
-        nargs="*",
-        type=Path,
-        metavar="NOTEBOOK",
-        help="default: all of the course",
+        "notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: all of the course"
     )
     check.set_defaults(command=_check)
 
@@ -66,9 +62,7 @@ def parser() -> argparse.ArgumentParser:
     translate = actions.add_parser("translate", help="make the course in another language from translations/")
     translate.add_argument("--check", action="store_true", help="change nothing; fail on a file out of step")
     translate.add_argument(
-        "--release",
-        action="store_true",
-        help="fail, too, on a text without a present translation",
+        "--release", action="store_true", help="fail, too, on a text without a present translation"
     )
     translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
     translate.add_argument(

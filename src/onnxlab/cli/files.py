@@ -251,16 +251,18 @@ def _compare(options: argparse.Namespace) -> int:
         write_comparison(options.html, first, second, pair)
     code = 0 if pair.equal or (options.fail_on == "outputs" and pair.outputs_agree) else 1
     if options.format == "json":
-        print(json.dumps(pair.as_json(), indent=1))
-    elif options.format == "github":
+        page = {"page": str(options.html)} if options.html else {}
+        print(json.dumps(pair.as_json() | page, indent=1))
+        return code
+    if options.format == "github":
         level = "error" if code else "notice"
         for finding in pair.findings:
             print(_annotation(level, options.models[1], "compare", tr(finding)))
-        print(tr(pair.tried))
     else:
         _write_pair(pair)
-        if options.html:
-            print(tr("Both graphs: {path}", path=plain(options.html)))
+    if options.html:
+        print(tr("Both graphs: {path}", path=plain(options.html)))
+    print(plain(tr(pair.tried)))
     return code
 
 
@@ -278,8 +280,7 @@ def _write_pair(pair: "Pair") -> None:
                 (rest, *[""] * 4),
             ]
         print("\n" + "\n".join(aligned(rows, heading=1)))
-    print("\n" + "\n".join(plain(tr(finding)) for finding in pair.findings))
-    print("\n" + plain(tr(pair.tried)))
+    print("\n" + "\n".join(plain(tr(finding)) for finding in pair.findings) + "\n")
 
 
 def _open(options: argparse.Namespace) -> int:

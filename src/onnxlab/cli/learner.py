@@ -4,7 +4,6 @@ import argparse
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
@@ -12,11 +11,13 @@ from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
 
-_BETWEEN_LOOKS = 0.5  # seconds
-
 
 class LabsMissing(OnnxLabError):
     """A folder has no labs."""
+
+
+class TrackMissing(OnnxLabError):
+    """No way through the course has a name."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -39,13 +40,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check.set_defaults(command=_check)
     watch = commands.add_parser(
         "watch",
-        help="check a lab's notebook at each save, until Ctrl+C",
-        epilog="Example: onnxlab watch lab05",
+        help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
+        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
     )
-    watch.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
-        "next", help="which exercise to do next, and how", epilog="Example: onnxlab next"
+        "next",
+        help="which chapter or exercise to do next, and how",
+        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+    )
+    following.add_argument(
+        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
@@ -119,8 +125,7 @@ def _check_one(path: Path, language: str) -> bool:
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
-    folder = path.absolute().parent.name
-    speak(folder if folder in LANGUAGES else language)
+    _speak_as(path, language)
     print(tr("{path}: running it ...", path=plain(path)), flush=True)
     if own := own_copy(path):
         print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
@@ -140,39 +145,80 @@ def _check_one(path: Path, language: str) -> bool:
     return all(outcome.passed for outcome in outcomes)
 
 
-def _watch(options: argparse.Namespace) -> int:
-    from onnxlab.course.lab_check import read_lab
-    from onnxlab.course.notebooks import NotebookUnreadable
+def _speak_as(path: Path, language: str) -> None:
+    """Speak the language of a notebook's folder, or this one if the folder has none."""
+    folder = path.absolute().parent.name
+    speak(folder if folder in LANGUAGES else language)
 
-    path, language = _own(options.notebook), spoken_language()
-    read_lab(path)
-    checked: int | None = None
-    saved: int | None
-    while True:
-        try:
-            saved = path.stat().st_mtime_ns
-        except OSError:  # an editor may be replacing it
-            saved = checked
-        if saved != checked:
-            checked = saved
-            try:
-                if _check_one(path, language):
-                    return _next(options)
-            except NotebookUnreadable as error:
-                print(tr(str(error)), file=sys.stderr)
-            print(tr("Waiting for the next save; Ctrl+C ends it."), flush=True)
-        time.sleep(_BETWEEN_LOOKS)
+
+def _watch(options: argparse.Namespace) -> int:
+    from onnxlab.cli.watch import watch
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
+    from onnxlab.notebook.labs.standings import next_lab
+
+    track = tracks().get(chosen_track())
+    name = options.notebook or next_lab(standings()[0], track.steps if track else ())
+    if not name:
+        return _next(options)
+    path = _own(Path(name))
+    _speak_as(path, spoken_language())
+    return watch(path)
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.kit.progress import standings
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_text
 
+    chosen = getattr(options, "track", None)
+    if chosen == "":
+        print(_tracks_text())
+        return 0
+    if chosen is not None:
+        _follow(chosen)
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
-    print(next_text(current))
+    if track := tracks().get(chosen_track()):
+        title = track.titles[spoken_language()]
+        print(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
+    print(next_text(current, track.steps if track else ()))
     return 0
+
+
+def _tracks_text() -> str:
+    """Return the ways through the course, each with its minutes and steps."""
+    from onnxlab.course.tracks import tracks
+
+    rows = [
+        (
+            track.name,
+            str(track.minutes),
+            track.titles[spoken_language()],
+            " ".join(step.partition("_")[0] for step in track.steps),
+        )
+        for track in tracks().values()
+    ]
+    heading = (tr("track"), tr("minutes"), tr("you come with"), tr("chapters and labs"))
+    return "\n".join(aligned([heading, *rows]))
+
+
+def _follow(name: str) -> None:
+    """Keep a track for later.
+
+    Raises:
+        TrackMissing: If none has this name.
+    """
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import choose_track
+
+    if name not in (*tracks(), "all"):
+        raise TrackMissing(
+            "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
+        )
+    if problem := choose_track("" if name == "all" else name):
+        print(tr(problem), file=sys.stderr)
 
 
 def _labs_in(path: Path) -> list[Path]:

@@ -379,11 +379,7 @@ CHAPTER = (
         "graph(onnx.parser.parse_model(head + ' { ' + nodes + ' }'))"
     ),
 )
-WORDS = {
-    "Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f",
-    "A caption": "\u6807\u9898",
-    "from": "\u4ece",
-}
+WORDS = {"Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f", "A caption": "\u6807\u9898", "from": "\u4ece"}
 
 
 COVERAGE = """# A title

@@ -17,12 +17,7 @@ from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.files import write_atomically
 from onnxlab.language import GRAPH_NAMES, LANGUAGES, Speech, context, is_pattern, speaking
 from onnxlab.message import GAP
-from tools.author.translation.catalogue import (
-    Source,
-    merged,
-    notebook_sources,
-    open_catalogue,
-)
+from tools.author.translation.catalogue import Source, merged, notebook_sources, open_catalogue
 from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
 from tools.author.translation.lint import Glossary, faults, page_faults
 from tools.author.translation.messages import messages

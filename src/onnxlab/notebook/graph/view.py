@@ -168,9 +168,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         return [
             pane.with_groups(
                 merge_marks(
-                    difference,
-                    value_marks(pane.flat.nodes, self._values),
-                    pane.highlighted(self._highlight),
+                    difference, value_marks(pane.flat.nodes, self._values), pane.highlighted(self._highlight)
                 )
             )
             for pane, difference in zip(self._panes, self._difference, strict=True)
@@ -282,11 +280,7 @@ def _titles(panes: Sequence[Pane]) -> list[str]:
 
 
 def _about(pane: Pane) -> dict[str, Any]:
-    return {
-        "name": PurePath(pane.name).stem,
-        "origin": pane.flat.origin,
-        "size": len(pane.flat.nodes),
-    }
+    return {"name": PurePath(pane.name).stem, "origin": pane.flat.origin, "size": len(pane.flat.nodes)}
 
 
 def _sent(pane: Pane) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit import progress
-from onnxlab.kit.exercise import Exercise, Lab
+from onnxlab.kit.exercise import Exercise, Lab, lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
@@ -54,15 +54,23 @@ Step = Score | Sequence[Standing]
 """A step of the course: a chapter, or the exercises of a lab."""
 
 
-def course_path(current: Sequence[Standing]) -> list[Step]:
-    """Return the chapters in order, and each lab after the last chapter to read before it."""
+def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[Step]:
+    """Return the chapters in order, and each lab after the last chapter to read before it.
+
+    Args:
+        current: How the learner stands with every exercise, in order.
+        only: The chapters and labs of a track, in its order; all of the course if there are none.
+    """
     by_lab = groupby(current, key=lambda standing: standing.lab.name)
     in_labs = [list(exercises) for _, exercises in by_lab]
     path: list[Step] = []
     for score in scores():
         path.append(score)
         path += [exercises for exercises in in_labs if exercises[0].lab.after == score.chapter]
-    return path
+    if not only:
+        return path
+    by_name = {step.chapter if isinstance(step, Score) else step[0].lab.name: step for step in path}
+    return [by_name[name] for name in only]
 
 
 def is_done(step: Step) -> bool:
@@ -71,7 +79,10 @@ def is_done(step: Step) -> bool:
 
 
 def go_on(
-    current: Sequence[Standing], after: Exercise | None = None, chapter: str = ""
+    current: Sequence[Standing],
+    after: Exercise | None = None,
+    chapter: str = "",
+    only: Sequence[str] = (),
 ) -> Standing | Score | None:
     """Return the exercise or the chapter to go on with; None if everything is done.
 
@@ -82,8 +93,9 @@ def go_on(
         current: How the learner stands with every exercise, in order.
         after: The exercise that was passed just now.
         chapter: The chapter that the learner is reading.
+        only: The chapters and labs of a track.
     """
-    path = course_path(current)
+    path = course_path(current, only)
     labs = [step for step in path if not isinstance(step, Score)]
     if after is None:
         begun = [lab for lab in labs if any(standing.attempts for standing in lab) and not is_done(lab)]
@@ -107,39 +119,59 @@ def go_on(
     return following if following is None or isinstance(following, Score) else following[0]
 
 
-def next_text(current: Sequence[Standing]) -> str:
-    """Return, for a terminal, what to do next and with which commands."""
-    following = go_on(current)
+def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return, for a terminal, what to do next and with which commands; of a track, if there is one."""
+    following = go_on(current, only=only)
+    if following is None and only:
+        return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
             "Every prediction is answered, and every exercise passed: {progress_summary}.",
             progress_summary=progress_summary(current),
         )
     if isinstance(following, Score):
-        path = course_path(current)
-        later = path[path.index(following) :]
-        labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
         lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
-        return "\n".join(
-            [*lines, *(tr("The lab after it: onnxlab watch {name}", name=name) for name in labs[:1])]
-        )
-    lab, record = following.lab, following.exercise
-    number = lab.exercises.index(record) + 1
+        if name := next_lab(current, only):
+            lines.append(tr("The lab after it: onnxlab watch {name}", name=name))
+        return "\n".join(lines)
+    record = following.exercise
+    lines = [
+        exercise_text(record),
+        tr("Check at each save: onnxlab watch {lab.name}", lab=following.lab),
+        tr("A hint: onnxlab hint {record.id}", record=record),
+    ]
+    return "\n".join(lines)
+
+
+def next_lab(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return the lab to go on with, or the first one after the chapter to go on with; "" if there is none."""
+    following = go_on(current, only=only)
+    if following is None:
+        return ""
+    if isinstance(following, Standing):
+        return following.lab.name
+    path = course_path(current, only)
+    labs = [step for step in path[path.index(following) :] if not isinstance(step, Score)]
+    return next((step[0].lab.name for step in labs if not is_done(step)), "")
+
+
+def exercise_text(record: Exercise) -> str:
+    """Return, for a terminal, what an exercise is and where its answer is written."""
+    home = lab(record.lab)
+    number = home.exercises.index(record) + 1
     lines = [
         tr("Next: {title}", title=tr(record.title)),
         tr(
             "Exercise {record.id}: {number} of {count} in this lab, {record.points} points.",
             record=record,
             number=number,
-            count=len(lab.exercises),
+            count=len(home.exercises),
         ),
         tr(
             "Write {answers} in the notebook {lab.name}.ipynb.",
             answers=tr(" and ").join(record.answers),
-            lab=lab,
+            lab=home,
         ),
-        tr("Check at each save: onnxlab watch {lab.name}", lab=lab),
-        tr("A hint: onnxlab hint {record.id}", record=record),
     ]
     return "\n".join(lines)
 
