@@ -118,13 +118,19 @@ def _code(text: str) -> str:
 
 
 def section_place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
-    """Return title, page and anchor of a section, which is named by its English heading."""
+    """Return title, page and anchor of a section, which is named by its English heading.
+
+    A translation that is older than its original can have other sections: then it is its whole page.
+    """
     page = f"notebooks/{chapter}"
     headings = _headings(site.path(page))
     if not section:
         return headings[0], page, ""
     english = _headings(site.root / "notebooks" / f"{chapter}.ipynb")
-    heading = headings[english.index(section)]
+    place = english.index(section)
+    if len(headings) != len(english):
+        return headings[0], page, ""
+    heading = headings[place]
     number = re.match(r"\d+[a-z]?", chapter)
     assert number is not None  # every chapter has one
     return f"{number[0]} \N{MIDDLE DOT} {heading}", page, f"#{slugify(re.sub('[`*]', '', heading))}"

@@ -126,8 +126,8 @@ def _following(outcomes: Sequence[Outcome], place: int) -> int:
     >>> _following([left, done, left], 0), _following([left, done, left], 2), _following([done, left], 1)
     (2, 0, 1)
     """
-    order = [*range(place + 1, len(outcomes)), *range(place + 1)]
-    return next(number for number in order if not outcomes[number].passed)
+    left = [number for number, outcome in enumerate(outcomes) if not outcome.passed]
+    return min((number for number in left if number > place), default=left[0])
 
 
 def _show(record: Exercise, outcome: Outcome) -> None:
