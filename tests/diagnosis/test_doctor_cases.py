@@ -352,6 +352,28 @@ def test_lengths_that_pytorch_wants_sorted_are_compared_and_a_refusal_is_said(tm
     assert "lengths must be sorted" in symptom.why
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, x, scale=None, *, bias=0.0):
+        return torch.relu(x) if scale is None else torch.relu(x) * scale + bias
+
+
+def by_keyword():
+    return Scaled(), {"x": torch.tensor([-1.0, 2.0])}
+
+
+def scripted():
+    return torch.jit.script(torch.nn.ReLU()), (torch.tensor([-1.0, 2.0]),)
+
+
+@pytest.mark.parametrize("factory", ["by_keyword", "scripted"])
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_keyword_arguments_and_a_scripted_module_are_compared(tmp_path, factory):
+    path = tmp_path / "m.onnx"
+    onnx.save(text("g (float[n] x) => (float[n] y) { y = Relu(x) }"), path)
+    [compared] = compare_with(path, f"{__name__}:{factory}")
+    assert [symptom.severity for symptom in compared.symptoms] == ["note"]
+
+
 def linear():
     return torch.nn.Linear(2, 1, bias=False), (torch.ones(1, 2),)
 

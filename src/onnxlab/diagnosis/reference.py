@@ -5,6 +5,7 @@ Run as a program by `against`, it reports what runs, and what was found.
 
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -28,7 +29,7 @@ from onnxlab.model.graph import weight_array
 from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
 from onnxlab.runtime.apart import open_by_path, say
-from onnxlab.runtime.comparison import ComparedOutput, as_tensor
+from onnxlab.runtime.comparison import ComparedOutput, as_tensor, compare_outputs
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
 from onnxlab.runtime.export_check import check_export, feed
 from onnxlab.runtime.refusals import named_reason
@@ -40,7 +41,7 @@ _NOT_INSIDE = "The values inside were not compared: the time was up.", "Give mor
 
 
 def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
-    """Return the module and the example inputs that a factory returns.
+    """Return the module and the example inputs that a factory returns; a dict holds them by parameter.
 
     Args:
         name: "package.module:factory" or "path/to/file.py:factory". Modules beside it
@@ -59,6 +60,10 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
     try:
         made = getattr(_python_file(Path(place)) if _is_path(place) else _module(place), attribute)()
         network, inputs = made
+        if isinstance(inputs, Mapping):
+            bound = inspect.signature(network.forward).bind(**inputs)
+            bound.apply_defaults()
+            inputs = bound.args
     except (Exception, SystemExit) as error:  # the code of the factory is the caller's
         raise NoReference(
             "{name} is no factory of a module and its inputs.",
@@ -150,7 +155,9 @@ def compare_with(
         say("running", inputs=_shapes(values))
         return _as_arrays(outputs)
 
-    hooks = [network.register_forward_pre_hook(begins), network.register_forward_hook(ended)]
+    hooks = []
+    if not isinstance(network, torch.jit.ScriptModule):  # it takes none
+        hooks = [network.register_forward_pre_hook(begins), network.register_forward_hook(ended)]
     try:
         session = open_by_path(path)
     except Exception:  # the runtime raises plain Exception subclasses and RuntimeError
@@ -311,8 +318,8 @@ def _other_weight(network: torch.nn.Module, path: Path) -> tuple[str, str] | Non
         if (weight := own.get(tensor.name)) is None or tuple(tensor.dims) != tuple(weight.shape):
             continue
         with suppress(ModelNotReadable, TypeError):  # a type that PyTorch does not have
-            held = torch.from_numpy(weight_array(tensor, path.parent).astype(np.float64))
-            if not torch.allclose(held, weight.detach().cpu().double(), 1e-2, 1e-4, equal_nan=True):
+            held = weight_array(tensor, path.parent).astype(np.float64)
+            if not compare_outputs(weight.double(), held, rtol=1e-2, atol=1e-4):
                 return (
                     Message(
                         "The file's weight {name} differs from the module's.", name=plain(tensor.name, 80)
