@@ -12,7 +12,7 @@ from setuptools.command.build_py import build_py
 
 COURSE = (
     *("labs/*.ipynb", "labs/zh/*.ipynb", "notebooks/*.ipynb", "notebooks/zh/*.ipynb", "solutions/*.ipynb"),
-    *(f"docs/{name}*.md" for name in ("course", "coverage", "targets", "versions", "weights")),
+    *(f"docs/{name}*.md" for name in ("course", "coverage", "gpu", "targets", "versions", "weights")),
     *("docs/images/lab_check.png", "docs/images/zh/lab_check.png", "requirements.txt"),
 )
 

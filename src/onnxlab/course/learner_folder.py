@@ -20,7 +20,7 @@ HANDED_OUT = Path(".onnxlab", "handed_out.json")
 """The digest of each file as it was handed out, by its path below the learner's folder."""
 
 _UNTOUCHED = Path(".onnxlab", "untouched")  # for `onnxlab reset`, whose module is too large to import here
-_LINKED = ("course", "coverage", "targets", "versions", "weights")
+_LINKED = ("course", "coverage", "gpu", "targets", "versions", "weights")
 _LINK = re.compile(rb"\]\(\.\./(lab\d\d_\w+)/\1\.ipynb\)")
 
 
