@@ -1,6 +1,7 @@
 """Tests never touch the progress of the person who runs them; options of a run, and the kernels of nbval."""
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Generator
@@ -13,6 +14,7 @@ pytest_plugins = ["tests.support.chromium", "tools.author.learner_packages", "to
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="onnxlab-tests-")
 os.environ["ONNXLAB_STATE"] = str(Path(_FOLDER.name) / "progress.json")
+os.environ["ONNXLAB_LANGUAGE"] = "en"  # whatever the system of the person who runs them speaks
 
 # What a kernel does before a notebook's first cell. `atexit` keeps the block open.
 _STARTUP = """\
@@ -26,6 +28,7 @@ atexit.register(torchlib.__exit__, None, None, None)
 del atexit, remembered_torchlib, torchlib
 """
 _STARTUP_FILE = Path(_FOLDER.name) / "ipython" / "profile_default" / "startup" / "torchlib.py"
+_SLOW_MODULE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow", re.MULTILINE)
 _STARTUP_FILE.parent.mkdir(parents=True)
 _STARTUP_FILE.write_text(_STARTUP, encoding="utf-8")
 
@@ -38,6 +41,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="also the long tail: every chapter and lab in JupyterLab, forty seeds for each right answer, "
         "hostile files for each exercise, the Chinese of every text",
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import neither a module without a doctest nor one of tests that `--fast` leaves out as a whole."""
+    if collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text("utf-8")
+    if not collection_path.name.startswith("test_"):
+        return ">>> " not in text or None
+    slow = collection_path.parent.name == "browser" or _SLOW_MODULE.search(text)
+    return bool(slow and "not slow" in config.option.markexpr) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -65,9 +65,9 @@ def unsuitable(version, is_64_bit=True, machine="", runs=runs):
 def shown(message, arguments):
     """Return a message in the language of the arguments, where this Python can read the translations."""
     try:
-        from starter.console import speak, tr
+        from starter.console import chosen_language, speak, tr
 
-        speak("zh" if "zh" in arguments or "--language=zh" in arguments else "en")
+        speak(chosen_language(arguments)[0])
         return tr(message)
     except Exception:  # this Python is not suitable, after all
         return message

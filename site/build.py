@@ -29,6 +29,7 @@ from typing import Any
 import nbformat
 from error_page import ERRORS, error_pages, write_kinds
 from extra_pages import GLOSSARY, SHEET, glossary_page, reading_paths, sheet_page, terms
+from open_page import OPEN, open_data, open_page, write_scripts
 from pages import (
     ATLAS,
     LANGUAGES,
@@ -128,6 +129,8 @@ def build(out: Path, repository: str, address: str) -> None:
                 shutil.copy(site.path(page.name), out / site.language / "_sources" / f"{page.name}.ipynb")
                 if repository:
                     write_colab(site, page, out / "colab" / site.language / f"{page.name}.ipynb")
+            for name, path in site.guides().items():
+                shutil.copy(path, out / site.language / "_sources" / "docs" / f"{name}.md")
     for file in ("index.html", "404.html"):
         text = (HERE / "page" / file).read_text("utf-8")
         (out / file).write_text(text.replace("{base}", base_path(address)), "utf-8")
@@ -194,6 +197,7 @@ def write_sources(site: Site, folder: Path) -> None:
         ATLAS: {"other": f"{ATLAS}.html"},
         GLOSSARY: {"other": f"{GLOSSARY}.html", "description": site.words["glossary_text"]},
         SHEET: {"other": f"{SHEET}.html", "description": site.words["sheet_text"]},
+        OPEN: {"other": f"{OPEN}.html", "description": site.words["open_text"]},
     }
     for page in pages:
         path = folder / f"{page.name}.ipynb"
@@ -214,13 +218,18 @@ def write_sources(site: Site, folder: Path) -> None:
         f"# {site.words['atlas']}\n\n{site.words['atlas_text']}\n\n",
         f'<div class="onnxlab-whole-atlas"><p>{site.words["atlas_script"]}</p></div>\n',
     )
-    (folder / f"{ATLAS}.md").write_text("".join(atlas), "utf-8")
+    made = {ATLAS: ("".join(atlas), "src/onnxlab/assets/recorded/atlas.json")}
     (folder / ERRORS).mkdir()
     for name, (description, text) in error_pages(site).items():
         about[name] = {"other": f"{name}.html", "description": description}
-        (folder / f"{name}.md").write_text(text, "utf-8")
-    for name, source in ((GLOSSARY, glossary_page), (SHEET, sheet_page)):
-        (folder / f"{name}.md").write_text(source(site), "utf-8")
+        made[name] = (text, "src/onnxlab/assets/messages.toml")
+    made |= {
+        GLOSSARY: (glossary_page(site), "site/glossary.toml"),
+        SHEET: (sheet_page(site), "notebooks"),
+        OPEN: (open_page(site), "site/page/open"),
+    }
+    for name, (text, file) in made.items():
+        (folder / f"{name}.md").write_text(site.opened(text, name, file), "utf-8")
     (folder / "index.md").write_text(first_page(site, pages), "utf-8")
     (folder / "pages.json").write_text(json.dumps(about), "utf-8")
     write_static(site, folder / "_static")
@@ -232,7 +241,8 @@ def write_sources(site: Site, folder: Path) -> None:
 
 def first_page(site: Site, pages: list[Page]) -> str:
     """Return the source of the first page: what the course is, a live graph, all chapters and labs."""
-    text = (HERE / f"first_page.{site.language}.md").read_text("utf-8")
+    source = f"site/first_page.{site.language}.md"
+    text = (ROOT / source).read_text("utf-8")
     chapters = [page for page in pages if page.name.startswith("notebooks/")]
     labs = [page for page in pages if page.name.startswith("labs/")]
     groups = [
@@ -244,10 +254,10 @@ def first_page(site: Site, pages: list[Page]) -> str:
         msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
-    minutes = {page.name: page.minutes for page in chapters}
     numbered = sum(bool(page.minutes) for page in chapters)  # without pages to look things up
-    gaps = {"chapters": str(numbered), "labs": str(len(labs)), "paths": reading_paths(site, minutes)}
+    gaps = {"chapters": str(numbered), "labs": str(len(labs)), "paths": reading_paths(site)}
     gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
+    gaps["doors"] = site.doors("index", source)
     if site.repository:
         address = f"https://github.com/{site.repository}"
         gaps["place"] = site.words["place_clone"].format(address=address)
@@ -260,7 +270,7 @@ def first_page(site: Site, pages: list[Page]) -> str:
         cards = "".join(card(site, page) for page in members)
         parts.append(f'## {name}\n\n<ul class="onnxlab-cards">{cards}</ul>\n')
     guides = [f"docs/{name}" for name in site.guides()]
-    more = [ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
+    more = [OPEN, ERRORS, ATLAS, GLOSSARY, SHEET, *guides]
     for name, names in [*((n, [p.name for p in m]) for n, m in groups), (site.words["more"], more)]:
         parts.append("\n".join(["```{toctree}", ":hidden:", f":caption: {name}", *names, "```", ""]))
     return "\n".join(parts)
@@ -321,7 +331,8 @@ def write_static(site: Site, folder: Path) -> None:
         body = (HERE / "page" / name).read_text("utf-8")
         (folder / name).write_text("(() => {\n" + body + "})();\n", "utf-8")
     translated = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))["scripts"]
-    words = {**(translated if site.language == "zh" else {}), **site.words.get("page", {})}
+    words = {**(translated if site.language == "zh" else {}), **write_scripts(site, folder)}
+    words |= site.words.get("page", {})
     if site.repository:
         words["report"] = f"https://github.com/{site.repository}/issues/new"
     (folder / "words.js").write_text(
@@ -338,6 +349,7 @@ def write_static(site: Site, folder: Path) -> None:
         "operators": base64.b64encode(table).decode(),
     }
     write_data(folder / "netron.js", kit)
+    write_data(folder / "open_data.js", open_data(site))
     write_data(folder / "messages.js", script_data(site.translate))
     atlas = dict(recording())
     atlas |= {name: [site.translate(text) for text in atlas[name]] for name in ("columns", "texts")}

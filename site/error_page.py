@@ -19,7 +19,6 @@ ERRORS = "errors"
 TITLE, NAME, DESCRIPTION, BODY = "ONNXLABTITLE", "onnxlabname", "ONNXLABDESCRIPTION", "ONNXLABBODY"
 """What stands in the page of a kind that Sphinx makes, to be replaced."""
 
-_PIN = re.compile(r"^(torch|onnx|onnxruntime)==([\w.]+)", re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -62,7 +61,7 @@ def _first_page(site: Site) -> str:
         f"## {words['silent']}\n\n| {words['symptom']} | {words['section']} |\n|---|---|\n",
     ]
     for row in silent:
-        title, page, anchor = _place(site, row["chapter"], row["section"])
+        title, page, anchor = section_place(site, row["chapter"], row["section"])
         parts.append(f"| {row[site.language]} | [{title}]({page}.ipynb{anchor}) |\n")
     parts.append(f"\n## {words['messages']}\n")
     order = list(stages())
@@ -79,11 +78,9 @@ def _body(site: Site, kind: Answer) -> str:
     """Return what a kind's page says as HTML: cause, cure, the section that explains it, wordings."""
     words = site.words["errors"]
     cause, cure = (_code(_sentence(site, " ".join(_general(text)))) for text in (kind.cause, kind.cure))
-    title, page, anchor = _place(site, kind.chapter, kind.section)
+    title, page, anchor = section_place(site, kind.chapter, kind.section)
     texts = kind.texts if kind.certainty != "kind" else ()
     wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
-    pins = (site.root / "requirements.txt").read_text("utf-8")
-    checked = ", ".join(f"{name} {version}" for name, version in _PIN.findall(pins))
     clinic = next(site.root.glob("notebooks/*_clinic.ipynb")).stem
     card = f'<a href="../notebooks/{clinic}.html"><code>patient("{kind.patient}")</code></a>'
     return "\n".join(
@@ -93,7 +90,6 @@ def _body(site: Site, kind: Answer) -> str:
             f'<p>{words["section"]}: <a href="../{page}.html{anchor}">{_code(title)}</a></p>',
             f"<p>{words['patient'].format(card=card)}</p>" if kind.patient else "",
             f'<ul class="simple">{wordings}</ul>' if wordings else "",
-            f'<p class="onnxlab-trust">{words["checked"].format(versions=checked)}</p>',
             f'<p><a href="../{ERRORS}.html">{words["title"]}</a></p>',
         ]
     )
@@ -121,14 +117,20 @@ def _code(text: str) -> str:
     )
 
 
-def _place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
-    """Return title, page and anchor of a section, which is named by its English heading."""
+def section_place(site: Site, chapter: str, section: str) -> tuple[str, str, str]:
+    """Return title, page and anchor of a section, which is named by its English heading.
+
+    A translation that is older than its original can have other sections: then it is its whole page.
+    """
     page = f"notebooks/{chapter}"
     headings = _headings(site.path(page))
     if not section:
         return headings[0], page, ""
     english = _headings(site.root / "notebooks" / f"{chapter}.ipynb")
-    heading = headings[english.index(section)]
+    place = english.index(section)
+    if len(headings) != len(english):
+        return headings[0], page, ""
+    heading = headings[place]
     number = re.match(r"\d+[a-z]?", chapter)
     assert number is not None  # every chapter has one
     return f"{number[0]} \N{MIDDLE DOT} {heading}", page, f"#{slugify(re.sub('[`*]', '', heading))}"

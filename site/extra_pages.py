@@ -7,6 +7,8 @@ from typing import Any
 
 from pages import Site
 
+from onnxlab.course.tracks import notebook_of, tracks
+
 __all__ = ["GLOSSARY", "SHEET", "glossary_page", "reading_paths", "sheet_page", "terms"]
 
 GLOSSARY, SHEET = "glossary", "sheet"
@@ -30,25 +32,20 @@ def glossary_page(site: Site) -> str:
     return title + "".join(f"| **{row['term']}** | {row['text']} |\n" for row in rows)
 
 
-def reading_paths(site: Site, minutes: dict[str, str]) -> str:
-    """Return the ways through the course as Markdown, each with its minutes.
-
-    Args:
-        site: The site.
-        minutes: Of each chapter, by its page's name.
-    """
-    rows = tomllib.loads((site.root / "site" / "paths.toml").read_text("utf-8"))["path"]
+def reading_paths(site: Site) -> str:
+    """Return the ways through the course as Markdown, each with its time."""
     lines = []
-    for row in rows:
-        names = [f"notebooks/{chapter}" for chapter in row["chapters"]]
-        hours = sum(int(minutes[name]) for name in names) / 60
-        links = " → ".join(f"[{name[10:].partition('_')[0]}]({name}.ipynb)" for name in names)
-        lines.append(
-            f"| **{row[site.language]}** | {links} | {site.words['hours'].format(hours=f'{hours:.1f}')} |"
-        )
+    for track in tracks().values():
+        links = []
+        for step in track.steps:
+            name = notebook_of(step).with_suffix("").as_posix()
+            number = re.match(r"lab\d+|\d+[a-z]?", step)
+            assert number is not None  # every notebook begins with one
+            links.append(f"[{number[0]}]({name}.ipynb)")
+        hours = site.words["hours"].format(hours=f"{track.minutes / 60:.1f}")
+        lines.append(f"| **{track.titles[site.language]}** | {' → '.join(links)} | {hours} |")
     columns = " | ".join(site.words[name] for name in ("path", "path_chapters", "path_time"))
-    heading = f"| {columns} |\n|---|---|---|\n"
-    return heading + "\n".join(lines) + "\n"
+    return f"| {columns} |\n|---|---|---|\n" + "\n".join(lines) + "\n"
 
 
 def sheet_page(site: Site) -> str:

@@ -11,14 +11,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from onnxlab.course.tracks import minutes_of
+
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
 ATLAS = "atlas"
 """The name of the operator atlas's page."""
 
+FIRST = "notebooks/00_start_here"
+"""What Colab opens from a page that is no notebook."""
+
 _CLASS = "packages/onnxlab-class/docs"
 GUIDES = {
-    **dict.fromkeys(("targets", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"),
+    **dict.fromkeys(
+        ("targets", "gpu", "ordinary", "labs", "graph", "weights", "coverage", "versions"), "docs"
+    ),
     **dict.fromkeys(("instructor", "grading", "kubernetes"), _CLASS),
 }
 """The guides that the course refers to, each with its folder in the repository; on the site all are in docs/.
@@ -27,7 +34,6 @@ NAME.zh.md is the Chinese edition of one."""
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _OTHER_EDITION = re.compile(r"^\[(?:English|Chinese · 中文|中文)\]\([^)]*\)\n\n?", re.MULTILINE)
 _ROW = re.compile(r"^\| \[([^\]]+)\]\(\.\./((?:notebooks|labs)/[\w/]+\.ipynb)\) \| (.+) \|$", re.MULTILINE)
-_TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
 _CLAIM = re.compile(r"^ *(?:assert |with expect_)", re.MULTILINE)
 _CHECK = re.compile(r'^check\("([\w-]+)"', re.MULTILINE)
 
@@ -93,8 +99,8 @@ class Site:
             first = json.loads(self.path(name).read_text("utf-8"))["cells"][0]
             text = "".join(first["source"])
             heading = re.match(r"# (.+)", text)
-            time = _TIME.search(text)
-            pages.append(Page(name, heading[1] if heading else title, question, time[1] if time else ""))
+            minutes = str(minutes_of(self.path(name)) or "")
+            pages.append(Page(name, heading[1] if heading else title, question, minutes))
         return pages
 
     def notebook(self, name: str) -> dict[str, Any]:
@@ -127,13 +133,17 @@ class Site:
             lab = self.path(name).relative_to(self.root).as_posix()
             text = self.words["run_lab"].format(lab=lab)
             cells.insert(1, _markdown(f"```{{note}}\n{text}\n```", "run-lab"))
-        title, _, rest = cells[0]["source"].partition("\n")
-        cells[0]["source"] = f"{title}\n\n{self._doors(name)}\n{rest}"
+        file = self.path(name).relative_to(self.root).as_posix()
+        cells[0]["source"] = self.opened(cells[0]["source"], name, file)
         return {**notebook, "cells": cells}
 
-    def _doors(self, name: str) -> str:
-        """Return what stands below a page's title: the ways to run it, and what it was checked with."""
-        file = self.path(name).relative_to(self.root).as_posix()
+    def doors(self, name: str, file: str) -> str:
+        """Return what stands below a page's title: the ways to run it, and what it was checked with.
+
+        Args:
+            name: The page, without an ending.
+            file: What it is made from, as a path in the repository.
+        """
         log = ["git", "log", "-1", "--format=%cs", "--", file]
         try:
             date = subprocess.run(
@@ -141,15 +151,17 @@ class Site:
             ).stdout.strip()
         except OSError:  # no git
             date = ""
-        stem = PurePosixPath(name).name
-        links = {
-            self.words["run_it"]: "../index.html#run-it-yourself",
-            self.words["download"].format(file=f"{stem}.ipynb"): f"../_sources/{name}.ipynb",
-        }
+        up = "../" * name.count("/")
+        links = {self.words["run_it"]: f"{up}index.html#run-it-yourself"}
+        ending = {"docs": ".md", "notebooks": ".ipynb", "labs": ".ipynb"}.get(posixpath.dirname(name))
+        if ending:
+            label = self.words["download"].format(file=f"{posixpath.basename(name)}{ending}")
+            links[label] = f"{up}_sources/{name}{ending}"
         if self.repository:
             home = f"https://github.com/{self.repository}"
+            runs = name if ending == ".ipynb" else FIRST
             links |= {
-                self.words["open_colab"]: self.colab(name),
+                self.words["open_colab"]: self.colab(runs),
                 self.words["view_source"]: f"{home}/blob/main/{file}",
                 self.words["report"]: f"{home}/issues/new?title={quote(f'{file}: ')}",
             }
@@ -160,6 +172,11 @@ class Site:
         checked = self.words["checked"].format(versions=self.versions)
         changed = self.words["changed"].format(date=date) if date else ""
         return f'<div class="onnxlab-doors"><p>{row}</p><p>{checked}{changed}</p></div>\n'
+
+    def opened(self, text: str, name: str, file: str) -> str:
+        """Return a page's Markdown with its doors below the title."""
+        before, title, after = re.split(r"^(# .+)$", text, maxsplit=1, flags=re.MULTILINE)
+        return f"{before}{title}\n\n{self.doors(name, file)}{after}"
 
     @property
     def versions(self) -> str:
@@ -218,8 +235,10 @@ class Site:
 
     def guide(self, name: str) -> str:
         """Return a guide as the source of its page."""
-        text = _OTHER_EDITION.sub("", self.guides()[name].read_text("utf-8"), count=1)
-        return self.linked(text, f"docs/{name}")
+        path = self.guides()[name]
+        text = _OTHER_EDITION.sub("", path.read_text("utf-8"), count=1)
+        file = path.relative_to(self.root).as_posix()
+        return self.opened(self.linked(text, f"docs/{name}"), f"docs/{name}", file)
 
     def _demo_cells(self, name: str, cell: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [

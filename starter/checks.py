@@ -16,11 +16,14 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# A test compares the code of all translated notebooks with the English; these are run, too.
+# A test compares the code of all translated notebooks with the English; these are run, and with --all each.
 TRANSLATED = (
+    "notebooks/zh/00_start_here.ipynb",
     "notebooks/zh/02_trace_and_script.ipynb",
+    "notebooks/zh/04_dynamic_shapes.ipynb",  # grids of predictions, tables
     "notebooks/zh/10b_what_runs.ipynb",  # with optional packages, and without
     "labs/zh/lab05_bitshift.ipynb",
+    "labs/zh/lab13_clinic.ipynb",
 )
 NOTEBOOKS = ("notebooks", ("-m", "tools.author", "check"))
 
@@ -34,10 +37,14 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
-        paths += ["notebooks", "labs", "solutions", *TRANSLATED]
+        # A lab is its solution without the answers, which is run: with --all every lab is run, too.
+        labs = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("labs/*.ipynb"))]
+        chinese = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("*/zh/*.ipynb"))]
+        paths += ["notebooks", "solutions"]
+        paths += [*labs, *chinese] if "--all" in options else [*labs[::4], *TRANSLATED]
     if not any(re.match(r"-n|--numprocesses", option) for option in options):
-        # One more than cores, since the tests of servers and browsers wait most of their time.
-        arguments += ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadscope"]
+        # One more than cores for the tests of servers and browsers, which wait most of their time.
+        arguments += ["-n", str((os.cpu_count() or 1) + (not fast)), "--dist", "loadscope"]
     named = any(option[0] != "-" and (ROOT / option.split("::")[0]).exists() for option in options if option)
     return [*arguments, *options, *([] if named else paths)]
 
@@ -49,6 +56,7 @@ def run_checks(environment: Environment, options: Sequence[str], *, fast: bool) 
     """
     # PASSIVE: a waiting thread of one worker must not spin on the core that another worker needs.
     variables = {"OMP_WAIT_POLICY": "PASSIVE", **child_variables(environment)}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # some hundred Pythons would compile the course anew
 
     def run_step(step: tuple[str, tuple[str, ...]]) -> tuple[str, str, float]:
         name, arguments = step

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starter import checks, jupyter, packages, website
-from starter.console import Message, Stop, show_line, speak, step, tr
-from starter.environment import ROOT, Environment, course_environment, locale_language
+from starter.console import Message, OnnxLabError, Stop, chosen_language, show_line, speak, step, tr
+from starter.environment import ROOT, Environment, course_environment
 
 COMMANDS = ("start", "test", "class", "site")
-LANGUAGES = ("en", "zh")
-OFFER = "A Chinese edition, \u4e2d\u6587\u7248: python3 course.py --language zh"
+OFFER = "This is the Chinese edition; the English one: python3 course.py --language en"
 
 HELP = Message("""\
 usage: python3 course.py [start] [--language zh] [--folder FOLDER] [JupyterLab options]
@@ -24,8 +23,9 @@ start  Make .venv and install what is missing (the first time takes some minutes
        chapter 00. The notebooks are your own copies, without outputs, in the folder workbook or FOLDER. After
        an update of the course, what you have not changed is renewed, and what you have changed stays.
        Options go to JupyterLab: --no-browser, --port 9000, --ip, ... --notebook-dir . opens the course's own
-       notebooks, for authors. --language zh opens the Chinese edition. ONNXLAB_TORCH_INDEX in the environment
-       names an index of CPU builds of torch, for Linux where PyTorch's own cannot be reached.
+       notebooks, for authors. --language zh opens the Chinese edition, --language en the English one; else
+       ONNXLAB_LANGUAGE says which, else the system's locale. ONNXLAB_TORCH_INDEX names an index of CPU builds
+       of torch, for Linux where PyTorch's own cannot be reached.
 test   Check the code and the notebooks and run the tests. --fast leaves out notebooks, browser, slow tests;
        --all adds what is run before a release: more seeds, every chapter in a browser.
 class  For an instructor: serve the course to a room from this machine; FOLDER keeps the class.
@@ -50,8 +50,11 @@ def run(arguments: Sequence[str]) -> int:
             print(tr(HELP), end="")
             return 0
         if name == "start":
-            language, options = chosen_language(options)
+            language, rest = chosen_language(options)
             speak(language)
+            if language != "en" and rest == options:  # nobody asked for it here
+                show_line(OFFER)
+            options = rest
             jupyter.require_free_port(options)  # before minutes of installing
             folder, options = chosen_folder(options)
             environment = prepare("course")
@@ -70,10 +73,11 @@ def run(arguments: Sequence[str]) -> int:
             if not options:
                 why = "The class's labs, work and grades are kept there."
                 raise Stop("course.py class: no folder is named.", why, "Say: course.py class FOLDER", code=2)
+            language, options = chosen_language(options)
             environment = prepare("classroom")
             step(4, "The class")
             command = [str(environment.python), "-P", "-m", "onnxlab.cli", "class", "serve", *options]
-            return jupyter.run(command, environment)
+            return jupyter.run(command, environment, language)
         if name == "site":
             return website.run(options, lambda: prepare("site", ".venv-site"))
         what = Message("course.py has no command {name!r}.", name=name)
@@ -84,6 +88,9 @@ def run(arguments: Sequence[str]) -> int:
             code=2,
             commands=", ".join(COMMANDS),
         )
+    except OnnxLabError as error:
+        print(error, file=sys.stderr)
+        return 2
     except Stop as stop:
         print(stop, file=sys.stderr)
         return stop.code
@@ -95,35 +102,6 @@ def run(arguments: Sequence[str]) -> int:
 def course_version() -> str:
     """Return the version in pyproject.toml."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
-
-
-def chosen_language(options: Sequence[str]) -> tuple[str, list[str]]:
-    """Take `--language` out of the options; without it, offer the Chinese edition on a Chinese system.
-
-    Returns:
-        The language, and the remaining options.
-
-    Raises:
-        Stop: The course has no such language.
-    """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--language", nargs="?", const="")
-    parsed, rest = parser.parse_known_args(options)
-    language: str | None = parsed.language
-    if language is None:
-        if locale_language() == "zh":
-            show_line(OFFER)
-        return "en", rest
-    if language not in LANGUAGES:
-        what = (
-            Message("The course is not there in {language!r}.", language=language[:40])
-            if language
-            else "--language names no language."
-        )
-        raise Stop(
-            what, "Its languages are {names}.", "Say: --language zh", code=2, names=" and ".join(LANGUAGES)
-        )
-    return language, rest
 
 
 def chosen_folder(options: Sequence[str]) -> tuple[Path, list[str]]:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "src"))
 
-from onnxlab.language import speak, tr  # found only now
+from onnxlab.errors import OnnxLabError  # found only now
+from onnxlab.language import chosen_language, speak, tr
 from onnxlab.message import Message
 
-__all__ = ["Message", "Stop", "show", "show_line", "speak", "step", "tr"]
+__all__ = ["Message", "OnnxLabError", "Stop", "chosen_language", "show", "show_line", "speak", "step", "tr"]
 
 
 class Stop(Exception):

@@ -1,9 +1,7 @@
 """Virtual environments: checking and making one, and the stamp of what is installed in it."""
 
 import hashlib
-import locale
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -101,18 +99,6 @@ def course_environment(name: str = ".venv") -> Environment:
     return Environment(folder, folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
 
 
-def locale_language() -> str:
-    """Return the language of the user's system, as "zh"; "" if it is unknown."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if value := os.environ.get(name):
-            return re.split(r"[_.@-]", value)[0].lower()
-    try:
-        spoken = locale.getlocale()[0] or ""  # Windows has no such variables: "Chinese (Simplified)_China"
-    except ValueError:
-        return ""
-    return "zh" if spoken.lower().startswith(("zh", "chinese")) else ""
-
-
 def child_variables(environment: Environment, language: str = "en") -> dict[str, str]:
     """Return the environment variables for all processes that the starter starts.
 
@@ -120,13 +106,12 @@ def child_variables(environment: Environment, language: str = "en") -> dict[str,
 
     Args:
         environment: The environment in which they run.
-        language: The language of the course's commands in JupyterLab's terminals.
+        language: The language of the course's commands, also in JupyterLab's terminals.
     """
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
     variables["PATH"] = os.pathsep.join([str(environment.python.parent), variables.get("PATH", "")])
     variables["ORT_DISABLE_TELEMETRY"] = "1"
-    if language != "en":
-        variables["ONNXLAB_LANGUAGE"] = language
+    variables["ONNXLAB_LANGUAGE"] = language
     # The kernel of this environment, not one of the same name that a person registered elsewhere.
     variables["JUPYTER_PREFER_ENV_PATH"] = "1"
     variables["PIP_USER"] = "0"  # a person's pip.conf may say user = true, which fails in an environment

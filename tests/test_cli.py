@@ -3,26 +3,35 @@
 import contextlib
 import http.client
 import io
+import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import unicodedata
 from importlib.metadata import EntryPoint, EntryPoints, version
+from pathlib import Path
 from subprocess import PIPE
 
+import nbformat
 import onnx
 import pytest
 
 from onnxlab.cli import main
+from onnxlab.course.tracks import tracks
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_progress_private_and_public(tmp_path, monkeypatch, capsys):
@@ -66,6 +75,36 @@ def test_wrong_usage_gets_three_lines(capsys, arguments, command, says):
     assert first.startswith(f"{command}: ")
     assert says in first
     assert last == f"See: {command} --help"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--language", "zh", "why", "no such message"],
+        ["why", "no such message", "--language", "zh"],
+        ["--language=zh", "doctor", "missing.onnx"],
+        ["--language", "zh", "next"],
+        ["--language", "zh", "hint", "asinh"],
+        ["--language", "zh", "check", "lab99"],
+        ["--language", "zh", "progress"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_speaks_the_language_that_it_is_given(arguments, capsys):
+    try:
+        main(arguments)
+    finally:
+        speak("en")
+    said = capsys.readouterr()
+    assert re.search("[\u4e00-\u9fff]", said.out + said.err)
+
+
+def test_a_language_that_is_not_spoken_is_refused_before_anything_else(monkeypatch, capsys):
+    assert main(["--language", "fr", "doctor", "missing.onnx"]) == 2
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "fr")
+    assert main(["--help"]) == 2
+    refused = capsys.readouterr().err
+    assert refused.count("Its languages are en, zh.") == 2
 
 
 def test_without_a_command_the_help_is_shown(capsys):
@@ -187,6 +226,7 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -234,6 +274,7 @@ def test_no_name_commands_the_terminal_or_makes_a_line_of_its_own(hostile, capsy
     assert "All is well." not in shown.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 @pytest.mark.parametrize("command", ["doctor", "open", "compare", "check"])
 def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, command):
@@ -252,6 +293,7 @@ def test_a_file_whose_name_is_no_text_has_a_message(tmp_path, monkeypatch, comma
     assert "\ufffd.onnx" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo terminals")
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile, term, monkeypatch):
@@ -302,6 +344,7 @@ def test_a_lab_is_known_by_its_number(name):
     assert lab(name).name == "lab05_bitshift"
 
 
+@pytest.mark.slow
 def test_a_folder_of_labs_is_checked(tmp_path, capsys, write_notebook):
     assert main(["check", str(tmp_path)]) == 2
     assert "has no labs" in capsys.readouterr().err
@@ -470,3 +513,70 @@ def test_next_names_the_exercise_and_the_commands(tmp_path, monkeypatch, capsys)
     assert printed.startswith(f"Next: {first.title}\n")
     assert "onnxlab watch lab01_control_flow\n" in printed
     assert f"onnxlab hint {first.id}" in printed
+
+
+def test_next_follows_a_track_and_knows_its_minutes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
+    assert main(["next", "--track"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[0] for row in rows] == list(tracks())
+    for row in rows:
+        steps = tracks()[row[0]].steps
+        folders = [ROOT / ("labs" if step.startswith("lab") else "notebooks") for step in steps]
+        files = [folder / f"{step}.ipynb" for folder, step in zip(folders, steps, strict=True)]
+        said = [re.search(r"\*\*Time:\*\* (\d+) minutes", file.read_text("utf-8")) for file in files]
+        assert int(row[1]) == sum(int(found[1]) for found in said if found) > 0
+        assert None not in said
+    assert main(["next", "--track", "phone"]) == 0
+    assert "Next: the chapter 04_dynamic_shapes.ipynb" in capsys.readouterr().out
+    chapters = json.loads((ROOT / "src/onnxlab/assets/predictions.json").read_text("utf-8"))
+    answered = {name: {"right": True} for names in chapters.values() for name in names}
+    (tmp_path / "predictions.json").write_text(json.dumps(answered))
+    assert main(["next"]) == 0  # the track is kept
+    lab10 = lab("lab10")
+    assert f"Next: {lab10.exercises[0].title}" in capsys.readouterr().out
+    for one in lab10.exercises:
+        record(Outcome(one.id, Status.PASSED, one.points, one.points))
+    assert main(["next"]) == 0
+    assert "This track is done." in capsys.readouterr().out
+    assert main(["next", "--track", "al"]) == 2
+    assert "The tracks are two-hours" in capsys.readouterr().err
+    assert main(["next", "--track", "all"]) == 0
+    assert "Track:" not in capsys.readouterr().out
+
+
+def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):
+    """In a terminal: a hint, the next exercise, the list, and the end; the terminal is as it was."""
+    one, two = lab("lab01").exercises[:2]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
+    nbformat.write(notebook, tmp_path / "lab01_control_flow.ipynb")
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "onnxlab.cli", "watch", "lab01_control_flow.ipynb"]
+    variables = {**os.environ, "ONNXLAB_STATE": str(tmp_path / "progress.json")}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = subprocess.Popen(command, cwd=tmp_path, env=variables, **streams)
+    shown = ""
+
+    def wait_for(text: str) -> None:
+        nonlocal shown
+        while text not in shown:
+            assert select.select([ours], [], [], 120)[0], shown
+            shown += os.read(ours, 4096).decode()
+        shown = shown.partition(text)[2]
+
+    try:
+        wait_for(f"Exercise {one.id}: 1 of")
+        wait_for("h: hint, n: next, l: list")
+        for key, answer in ((b"h", one.hints[0][:20]), (b"n", f"Exercise {two.id}: 2 of"), (b"l", "> ")):
+            os.write(ours, key)
+            wait_for(answer)
+        wait_for(two.id)
+        wait_for(f"0 of {len(lab('lab01').exercises)} exercises")
+        os.write(ours, b"q")
+        assert process.wait(60) == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        process.kill()
+        os.close(ours)
+        os.close(theirs)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from onnxlab.cli import _parser
+from onnxlab.language import chosen_language
 from tools.author.__main__ import parser as author_parser
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +84,7 @@ def test_a_link_to_a_section_of_a_chinese_guide_leads_to_one(document):
 def parsed(command: str) -> tuple[argparse.ArgumentParser, list[str]]:
     """The parser of a command, and the words that it parses."""
     if command.startswith("onnxlab "):
-        return _parser(), shlex.split(command)[1:]
+        return _parser(), chosen_language(shlex.split(command)[1:])[1]
     return author_parser(), shlex.split(command)[3:]
 
 

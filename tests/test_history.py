@@ -13,16 +13,14 @@ from onnxlab.errors import UnknownRecord
 from onnxlab.history import (
     RUNTIMES,
     VERSIONS,
-    back_ends,
     keys,
     names,
     recorded_fact,
     recorded_graph,
     recorded_runtime,
 )
-from onnxlab.model.graph import dims, op_types, outline
+from onnxlab.model.graph import op_types
 from onnxlab.model.load import load
-from onnxlab.runtime.parity import run
 from onnxlab.runtime.session import open_session
 
 FOLDER = Path(onnxlab.__file__).parent / "assets" / "recorded"
@@ -97,36 +95,6 @@ def test_recorded_exports_agree_with_recorded_graphs(version):
         fact = recorded_fact(version, key)
         assert fact["ok"]
         assert fact["graph"]["nodes"] == op_types(recorded_graph(version, name))
-
-
-def test_the_loop_was_there_until_1_9():
-    assert "model_2_script" not in names("1.7.1")
-    assert outline(recorded_graph("1.8.1", "model_2_script"))[-1] == "Loop{body: Conv, Cast}"
-    assert outline(recorded_graph("1.9.1", "model_2_script"))[-1] == "Loop{body: Conv, Identity}"
-    for version in VERSIONS[3:]:
-        assert op_types(recorded_graph(version, "model_2_script")) == ["Conv", "Conv"]
-
-
-def test_axes_became_dynamic():
-    assert dims(recorded_graph("1.8.1", "model_dynamic_23"), "in")[:2] == (1, 3)
-    assert all(isinstance(axis, str) for axis in dims(recorded_graph("1.8.1", "model_dynamic_23"), "in")[2:])
-
-
-def test_a_recorded_graph_still_runs():
-    import numpy as np
-
-    [out] = run(recorded_graph("1.8.1", "loop_nint_script_tensor"), np.zeros((1, 3, 10, 10), np.float32), 2)
-    assert out.shape == (1, 3, 10, 10)
-
-
-def test_a_body_of_a_function_is_refused_by_six_of_eight_programs():
-    models = back_ends()["models"]
-    loading = {
-        name: [p for p, result in models[name]["results"].items() if result["verdict"] == "right"]
-        for name in ("function", "function_if", "function_inlined")
-    }
-    assert loading["function"] == loading["function_if"] == ["ONNX Runtime", "onnx.reference"]
-    assert len(loading["function_inlined"]) == 7
 
 
 def test_an_unknown_version_names_the_known_ones():

@@ -11,10 +11,7 @@ from onnxlab import history
 ROOT = Path(__file__).parents[1]
 PAGES = {"en": ROOT / "docs" / "targets.md", "zh": ROOT / "docs" / "targets.zh.md"}
 TARGETS = ("TensorRT", "CANN", "RKNN", "ncnn", "MNN", "TNN", "OpenVINO", "Paddle2ONNX")
-WITHOUT = {
-    "en": ("no public source found", "nothing claimed"),
-    "zh": ("未找到公开出处", "无结论"),
-}
+WITHOUT = {"en": ("no public source found", "nothing claimed"), "zh": ("未找到公开出处", "无结论")}
 NOT_TRIED = {"en": "not tried here", "zh": "未实测"}
 CHAPTER = re.compile(r"\[(?:chapter \w+|\w+ 章)\]\((\.\./notebooks/[\w/]+\.ipynb)\)(?:, section |第 )(\d+)")
 every_language = pytest.mark.parametrize("language", PAGES)

@@ -107,11 +107,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         self.parts: dict[str, None] = {}
 
     def __torch_dispatch__(  # type: ignore[no-untyped-def]
-        self,
-        func,
-        types,
-        args=(),
-        kwargs=None,
+        self, func, types, args=(), kwargs=None
     ):
         name, kwargs = func.name(), kwargs or {}
         if name.startswith("prim::"):  # a question such as "on which device?"

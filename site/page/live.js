@@ -44,6 +44,9 @@ const kernelless = (values, answer) => {
   };
 };
 
+const graphState = { _kit: 'site', _notes: [], _translations: words, _selected: [], _to_select: [], _words: '' };
+globalThis.onnxlabPage = { graph: widgets.graph, kernelless, graphState, loaded, bytesOf, zipped, words };   // for open/open.js
+
 // A saved graph and what stands around its picture become the state of a live one.
 const graphModel = (picture, { height, panes, pairs }) => {
   const titles = [...picture.querySelectorAll('figcaption')].map((caption) => caption.textContent);
@@ -57,8 +60,7 @@ const graphModel = (picture, { height, panes, pairs }) => {
     weight: async () => { throw new Error(tr('The weights are not part of this page. Run the notebook to see them.')); },
   };
   const state = {
-    _kit: 'site', _height: height, _pairs: pairs, _titles: titles, _notes: [], _translations: words, _selected: [], _to_select: [],
-    _words: picture.querySelector(':scope > pre')?.textContent ?? '',
+    ...graphState, _height: height, _pairs: pairs, _titles: titles, _words: picture.querySelector(':scope > pre')?.textContent ?? '',
     _groups: panes.map(({ groups }) => groups), _marks: panes.map(({ marks }) => marks),
   };
   return kernelless(state, (message) => answers[message.kind](message));

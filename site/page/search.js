@@ -10,26 +10,28 @@ const index = () => (globalThis.onnxlabPagefind ??= import(new URL('pagefind/pag
 
 // Pagefind shortens a word that it does not know until something begins with it, and splits Chinese words at other
 // places than its index does: a page is shown only if it contains each word (of a longer word, its first four letters).
-const has = (page, query) => query.toLowerCase().split(/\s+/).every((word) =>
+// A query is cut where Chinese and Latin letters meet: people type no space there, and the pages have one.
+const pieces = (query) => query.toLowerCase().match(/[\u3400-\u9fff]+|[^\s\u3400-\u9fff]+/g) ?? [];
+const has = (page, query) => pieces(query).every((word) =>
   page.content.toLowerCase().includes(word.slice(0, 4)) || page.meta.title.toLowerCase().includes(word.slice(0, 4)));
 
 // What people type, and what the course says.
 const alike = (query) => {
   const synonyms = globalThis.onnxlabWords.synonyms ?? {};
-  const typed = query.toLowerCase();
-  return [query, ...Object.keys(synonyms).filter((word) => typed.includes(word)).map((word) => typed.replace(word, synonyms[word]))];
+  const typed = pieces(query).join(' ');
+  return [typed, ...Object.keys(synonyms).filter((word) => typed.includes(word)).map((word) => typed.replace(word, synonyms[word]))];
 };
 
 const pagesWith = async (query) => {
   const pagefind = await index();
   const byId = new Map();
   const queries = alike(query);
-  for (const words of queries.flatMap((same) => /[\u3400-\u9fff]/.test(same) ? [same, same[0]] : [same])) {
+  for (const words of queries.flatMap((same) => /[\u3400-\u9fff]/.test(same) ? [same, ...pieces(same).map((word) => /[\u3400-\u9fff]/.test(word) ? word[0] : word)] : [same])) {
     const { results } = await pagefind.search(words);
     for (const result of results.slice(0, 3 * MOST)) if (!byId.has(result.id)) byId.set(result.id, result);
   }
   const pages = await Promise.all([...byId.values()].map((result) => result.data()));
-  const titled = (page) => queries.some((same) => page.meta.title.toLowerCase().includes(same.toLowerCase()));
+  const titled = (page) => queries.some((same) => pieces(same).every((word) => page.meta.title.toLowerCase().includes(word)));
   // Pages with the words in their titles stand first, in the order of the course: that of the sidebar.
   const course = [...document.querySelectorAll('.bd-links a')].map(({ href }) => href.replace('#', ''));
   const place = ({ url }) => (course.indexOf(new URL(url, here).href) + 1) || course.length + 1;

@@ -9,6 +9,7 @@ question, the headings of a table.
 
 import copy
 import json
+import locale
 import os
 import re
 import sys
@@ -26,6 +27,9 @@ LANGUAGES = {"en": "English", "zh": "Chinese \u00b7 \u4e2d\u6587"}
 """English, and the languages the course is translated to, in English and with what each calls itself: a
 computer may have no font for the latter."""
 
+GRAPH_NAMES = ("{graph}",)
+"""What the name of a graph stands among: it is what fills that gap of a message, too."""
+
 AROUND = " \n\u2713\u2717~"
 """Marks and white space that may stand around a text when it is looked up."""
 
@@ -39,6 +43,8 @@ _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", "
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
 _AFTER_MARK = re.compile(r"(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
+_IN_PROSE = re.compile(r"(?<![\w.=`])[a-z]+(?![\w.(=`])")  # a word that is no code
+_BETWEEN_SENTENCES = re.compile(r"(?<=[\w)][.?!]) (?=[A-Z0-9])")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 
 
@@ -157,10 +163,67 @@ def spoken_language() -> str:
     return _speech.language
 
 
-def requested_language() -> str:
-    """Return the language that `course.py --language` asked for; English where it did not."""
-    language = os.environ.get("ONNXLAB_LANGUAGE", "en")
-    return language if language in LANGUAGES else "en"
+def chosen_language(arguments: Iterable[str] = ()) -> tuple[str, list[str]]:
+    """Take `--language` out of a command line, wherever it stands.
+
+    Returns:
+        The language that the option names, else that of ONNXLAB_LANGUAGE, else the system's where the course
+        speaks it, else English; and the other arguments.
+
+    Raises:
+        OnnxLabError: The option or the variable names a language that the course does not speak.
+    """
+    source, name, rest, given = (
+        "ONNXLAB_LANGUAGE",
+        os.environ.get("ONNXLAB_LANGUAGE"),
+        list[str](),
+        iter(arguments),
+    )
+    for argument in given:
+        if argument == "--":  # what follows is no option
+            rest += [argument, *given]
+        elif argument == "--language":
+            source, name = argument, next(given, "")
+        elif argument.startswith("--language="):
+            source, _, name = argument.partition("=")
+        else:
+            rest.append(argument)
+    if not name and source != "--language":
+        return _system_language(), rest
+    language = _of_locale(name or "")
+    if language not in LANGUAGES:
+        raise OnnxLabError(
+            "ONNX Lab does not speak {language}.",
+            "{source} names the language.",
+            "Its languages are {names}.",
+            language=repr(name),
+            source=source,
+            names=", ".join(LANGUAGES),
+        )
+    return language, rest
+
+
+def _system_language() -> str:
+    """Return the language of the system's locale; English where the course does not speak it."""
+    variables = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    if name := next(filter(None, variables), ""):
+        language = _of_locale(name)
+        return language if language in LANGUAGES else "en"
+    try:
+        spoken = locale.getlocale()[0] or ""  # Windows has no such variables: "Chinese (Simplified)_China"
+    except ValueError:
+        return "en"
+    return "zh" if spoken.lower().startswith(("zh", "chinese")) else "en"
+
+
+def _of_locale(name: str) -> str:
+    """Return the language in the name of a locale.
+
+    >>> _of_locale("zh_CN.UTF-8"), _of_locale("zh-Hans"), _of_locale("C.UTF-8")
+    ('zh', 'zh', 'en')
+    """
+    language = re.split(r"[_.@-]", name.strip())[0].lower()
+    return "en" if language in ("c", "posix") else language
 
 
 class Speech:
@@ -222,19 +285,32 @@ class Speech:
         if not shown:
             for piece, pattern, gaps, translation in self._patterns:
                 if piece in bare and (match := pattern.fullmatch(bare)):
+                    sentences_in_gaps = any(map(_BETWEEN_SENTENCES.search, match.groups()))
+                    if sentences_in_gaps and (shown := self._sentences(bare)):
+                        break
                     values = zip(gaps, match.groups(), strict=True)
                     filled = {gap: self._in_gap(gap, value) for gap, value in values}
                     shown = _SPACED.sub("", fill(translation, filled))
                     break
         return text.replace(bare, shown or self._joined(bare)) if bare else text
 
+    def _sentences(self, text: str) -> str:
+        """Return several sentences, each translated; "" if one of them is not known."""
+        sentences = _BETWEEN_SENTENCES.split(text)
+        shown = list(map(self._shown, sentences)) if len(sentences) > 1 else sentences
+        return "".join(shown) if all(map(str.__ne__, shown, sentences)) else ""
+
     def _joined(self, text: str) -> str:
         """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
-        for mark, enough in (("; ", any), (": ", any), (", ", all)):
+        if shown_sentences := self._sentences(text):
+            return shown_sentences
+        for mark in ("; ", ": ", ", "):
             if mark in text:
                 parts = text.split(mark, 1 if mark == ": " else -1)
                 shown = list(map(self._shown, parts))
-                if enough(map(str.__ne__, shown, parts)):
+                same = [part for part, said in zip(parts, shown, strict=True) if part == said]
+                # A list has to be known, but for its code: a sentence has commas, too.
+                if len(same) < len(parts) and (mark != ", " or not any(map(_IN_PROSE.search, same))):
                     return joined(mark, shown)
         return text
 
@@ -267,6 +343,7 @@ def letters(pattern: str) -> int:
     return sum(map(len, _WORD.findall(re.sub(r"`[^`]*`|" + GAP.pattern, " ", pattern))))
 
 
+@cache  # `author translate` speaks with the same patterns on every page
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 

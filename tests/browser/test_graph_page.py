@@ -214,7 +214,7 @@ def test_several_graphs_share_netron(notebook: Notebook):
             *["graph('chain.onnx')"] * 4,
             "print(requests.count('kit'), requests.count('model'))",
             "GraphView._answer = answer",
-        ],
+        ]
     )
     notebook.run(0)
     for index in range(1, 5):

@@ -68,11 +68,7 @@ def test_shift_enter_leaves_the_verdict_in_sight_and_the_graph_below_it(steps: N
 def test_hint_case_and_right_model_each_keep_their_place_and_come_into_sight(steps: Notebook):
     run_and_advance(steps, FAILED)
     cell = steps.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{FAILED}']")
-    answers = {
-        "Failing case": "inputs: (float32",
-        "Hint": "Hint 1 of 3: ",
-        "Right model": "",
-    }
+    answers = {"Failing case": "inputs: (float32", "Hint": "Hint 1 of 3: ", "Right model": ""}
     for button, text in answers.items():
         cell.get_by_role("button", name=button, exact=True).click()
         if text:

@@ -245,6 +245,7 @@ def test_each_wording_finds_its_own_kind_first_and_fills_its_answer():
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_page_and_python_give_the_same_answers():
     """For every message of these tests and every wording; the cures ask both for what is raised there."""
     for text in (

@@ -127,10 +127,12 @@ def test_an_input_that_is_a_weight_in_the_other_file_gets_that_weight(compared):
     assert not compared(weight, read.replace("Mul", "Div")).equal
 
 
-def test_a_provider_that_is_not_here_is_not_replaced_by_another(compared):
-    pair = compared(RELU, RELU, provider="NothingExecutionProvider")
-    assert not pair.equal
-    assert "NothingExecutionProvider is not among the providers here" in said(pair)
+def test_a_provider_that_is_not_here_is_not_replaced_by_another(tmp_path, capsys):
+    path = tmp_path / "relu.onnx"
+    path.write_bytes(text(RELU).SerializeToString())
+    assert main(["compare", str(path), str(path), "--provider", "NothingExecutionProvider"]) == 2
+    said = capsys.readouterr().err
+    assert "NothingExecutionProvider does not run here.\nONNX Runtime would take CPUExecution" in said
 
 
 def test_a_file_without_a_shape_is_run_at_that_of_the_other(compared):
@@ -172,6 +174,71 @@ def looking_up(row: float) -> onnx.ModelProto:
 def test_ids_are_drawn_over_the_whole_table(compared):
     assert compared(looking_up(1), looking_up(1)).equal
     assert not compared(looking_up(1), looking_up(2)).outputs_agree
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_row_of_a_large_table_that_differs_is_drawn(compared, tmp_path, width, beside):
+    paths = []
+    for number in range(2):
+        table = np.zeros((5000, 6, 2)[2 - width :], np.float32)
+        table[3777 % len(table)] = number
+        body = "g (int64[n] i) => (float[n, 2] y) { y = Gather(t, i) }"
+        if width == 2:
+            body = "g (int64[n, 2] i) => (float[n, 2] y) { y = GatherND(t, i) }"
+        model = text(body)
+        model.graph.initializer.append(numpy_helper.from_array(table, "t"))
+        paths.append(tmp_path / f"{number}.onnx")
+        onnx.save(model, paths[-1], save_as_external_data=beside, location=f"{number}.data", size_threshold=0)
+    reports = []
+    try_pair(Options((str(paths[0]), str(paths[1]))), reports.append)
+    assert not pair_of("", json.loads(json.dumps(reports)), ("a", "b")).outputs_agree
+
+
+BRANCHES = """g (float[n] x, bool c, int64 rate) => (float[n] y, float[n] z) <int64 a = {16000}> {
+    y = If (c) <then_branch = t () => (float[n] o) { o = Sin(x) },
+                else_branch = e () => (float[n] q) { q = Neg(x) }>
+    fast = Equal(rate, a)
+    z = If (fast) <then_branch = t2 () => (float[n] r) { r = Sinh(x) },
+                   else_branch = e2 () => (float[n] s) { s = Tan(x) }> }"""
+
+
+@pytest.mark.parametrize("changed", [("Sin(", "Abs("), ("Neg(", "Abs("), ("Sinh(", "Abs("), ("Tan(", "Abs(")])
+def test_each_branch_that_an_input_chooses_is_run(compared, changed):
+    assert compared(BRANCHES, BRANCHES).equal
+    assert not compared(BRANCHES, BRANCHES.replace(*changed)).outputs_agree
+
+
+def test_double_precision_is_compared_with_single(compared):
+    double = SINGLE.replace("float", "double")
+    assert compared(double, SINGLE).equal
+    assert compared(SINGLE, double).equal
+    assert not compared(double, SINGLE.replace("Exp", "Sin")).equal
+
+
+def test_a_size_of_minus_1_is_a_free_axis(compared):
+    free = text(RELU)
+    for value in (*free.graph.input, *free.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = -1
+    assert compared(free, RELU).equal
+    assert compared(RELU, free).equal
+    pair = compared(RELU.replace("n]", "3]"), free)
+    assert pair.outputs_agree
+    assert "a.onnx accepts fewer sizes" in said(pair)
+
+
+def test_a_map_that_differs_is_no_fault_of_the_optimiser(compared):
+    pair = compared(ZIPPED, ZIPPED.replace("4, 7", "7, 4"))
+    assert not pair.outputs_agree
+    assert "was not looked for: a list or a map differs" in said(pair)
+    assert "optimiser" not in said(pair)
+
+
+def test_why_nothing_is_drawn_is_said(compared):
+    chosen = "g (seq(float[n]) x, int64 i) => (float[n] y) { y = SequenceAt(x, i) }"
+    assert "for the input x: its type is sequence" in said(compared(chosen, chosen))
+    large = RELU.replace("n]", "99999, 99999]")
+    assert "values of x, [99999, 99999], were not drawn: too large" in said(compared(large, large))
 
 
 def test_values_can_be_given(compared, tmp_path):
@@ -254,6 +321,7 @@ def test_the_command_ends_a_file_that_never_ends(tmp_path, capsys):
     assert re.search("did not end within 3 seconds, (running|loading|starting)", said(pair))
 
 
+@pytest.mark.slow
 def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tmp_path, capsys):
     """A process of its own, by path; the page holds both graphs and no script."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
@@ -265,6 +333,7 @@ def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tm
     command = ["compare", *map(str, paths), "--format", "github", "--html", str(page)]
     assert main(command) == 1
     shown = capsys.readouterr().out
+    assert f"Both graphs: {page}" in shown
     assert re.search(r"^::error file=.*b\.onnx,title=onnxlab compare::Their outputs differ", shown, re.M)
     assert shown.splitlines()[-1].startswith("Run: ")
     html = page.read_text("utf-8")
@@ -272,6 +341,14 @@ def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tm
     assert "Gather y" in html
     assert "<script" not in html
     assert not re.search(r'(src|href)="(?!data:)', html)
+
+
+def test_json_names_the_page(tmp_path, capsys):
+    path, page = tmp_path / "relu.onnx", tmp_path / "page.html"
+    path.write_bytes(text(RELU).SerializeToString())
+    assert main(["compare", str(path), str(path), "--json", "--html", str(page)]) == 0
+    assert json.loads(capsys.readouterr().out)["page"] == str(page)
+    assert page.exists()
 
 
 @pytest.mark.parametrize("wrong", ["-1", "nan", "inf", "much"])

@@ -29,6 +29,9 @@ LIBRARIES = [
 MODULES = [*LIBRARIES, *(name for name in sys.stdlib_module_names if not name.startswith("_"))]
 
 
+pytestmark = pytest.mark.slow  # each starts a command
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a model that does not run, and a Python file of every name that may be imported."""

@@ -14,9 +14,10 @@ from onnx.parser import parse_model
 
 from onnxlab.cli import main
 from onnxlab.diagnosis import structure
+from onnxlab.diagnosis.against import NoReference
 from onnxlab.diagnosis.examination import examine
 from onnxlab.diagnosis.model_file import read_model_file
-from onnxlab.diagnosis.reference import NoReference, against
+from onnxlab.diagnosis.reference import compare_with, reference
 from onnxlab.diagnosis.symptom import LESSONS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -424,6 +425,7 @@ def test_a_file_that_does_not_end_is_stopped():
     assert found.symptoms[0].what == "Running it did not end in time."
 
 
+@pytest.mark.slow
 def test_sizes_that_say_nothing_more_are_not_tried():
     """A batch of 33, tried only because another axis has 33 elements, would take for ever here."""
     growing = parse_model(
@@ -456,6 +458,7 @@ def window() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return Window(), (torch.ones(3, 2),)
 
 
+@pytest.mark.slow
 def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
     path = tmp_path / "window.onnx"
     network, inputs = window()
@@ -463,11 +466,13 @@ def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
         torch.onnx.export(
             network, inputs, path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
         )
-    [symptom] = against(path, f"{__name__}:window").symptoms
+    *_, compared = compare_with(path, f"{__name__}:window")
+    [symptom] = compared.symptoms
     assert symptom.severity == "wrong"
     assert symptom.what.startswith("With rows = 4 the file is wrong: ")
     torch.onnx.export(network, inputs, path, dynamo=True, dynamic_shapes=[{0: "rows"}])
-    [note] = against(path, f"{__name__}:window").symptoms
+    *_, compared = compare_with(path, f"{__name__}:window")
+    [note] = compared.symptoms
     assert note.severity == "note"
     assert note.what == "The file agrees with PyTorch at rows = 1, 2, 3, 4, 6, 7."
 
@@ -477,7 +482,7 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
     path = tmp_path / "relu.onnx"
     path.write_bytes(text(RELU).SerializeToString())
     with pytest.raises(NoReference, match="factory"):
-        against(path, name)
+        list(compare_with(path, name))
 
 
 @pytest.mark.slow
@@ -507,6 +512,7 @@ def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content,
         assert bool(symptoms) == bool(code)
 
 
+@pytest.mark.slow
 def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_path, monkeypatch, capfd):
     """The TorchScript exporter gives inner values names of its own; the module prints, and so does torch."""
     monkeypatch.chdir(tmp_path)
@@ -528,6 +534,7 @@ def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_pat
     assert printed.out.splitlines()[-1].startswith("1 wrong, 0 risks, ")
 
 
+@pytest.mark.slow
 def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     """Drawn values would be positive and negative; the module and the file differ at the example's only."""
     monkeypatch.chdir(tmp_path)
@@ -542,6 +549,7 @@ def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
     assert "the file is wrong" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factory", "says"),
     [
@@ -551,16 +559,22 @@ def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
         ("def make(): return 1, 2, 3", "too many values"),
     ],
 )
-def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, capsys, factory, says):
+def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, factory, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(factory)
+    with pytest.raises(NoReference, match=r"net\.py:make is no factory") as refused:
+        reference("net.py:make")
+    assert says in str(refused.value)
+
+
+def test_the_exit_code_says_that_a_factory_is_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())
     assert main(["doctor", "m.onnx", "--against", "net.py:make"]) == 2
-    said = capsys.readouterr().err
-    assert "net.py:make is no factory" in said
-    assert says in said
+    assert "net.py:make is no factory of a module and its inputs.\nFileNotFound" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
@@ -570,16 +584,21 @@ def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypat
     assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
 
 
-def test_what_does_not_end_in_its_trial_is_not_run_in_this_process(tmp_path, monkeypatch, capsys):
+@pytest.mark.slow
+def test_what_ends_with_drawn_values_and_not_with_the_example_is_stopped(tmp_path, monkeypatch, capsys):
+    """The drawn values are below 50; the example keeps the condition of the Loop true for ever."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text("import torch\ndef make(): return torch.nn.ReLU(), torch.ones(3)\n")
-    endless = looping("n")
-    endless.graph.node[0].input[0] = ""
-    (tmp_path / "m.onnx").write_bytes(endless.SerializeToString())
+    (tmp_path / "net.py").write_text(
+        "import torch\ndef make(): return torch.nn.Identity(), torch.full((1,), 99.0)\n"
+    )
+    body = """g (float[1] x) => (float[1] y) <float fifty = {50}, bool go = {1}> {
+        y = Loop (, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
+            { o = Identity(a) g = Greater(a, fifty) d = Squeeze(g) }> }"""
+    (tmp_path / "m.onnx").write_bytes(text(body).SerializeToString())
     assert main(["doctor", "m.onnx", "--against", "net.py:make", "--seconds", "12"]) == 1
     shown = capsys.readouterr().out
-    assert "Running it did not end in time." in shown
-    assert shown.splitlines()[-1].endswith("not compared with PyTorch: the trial ended before.")
+    assert "wrong: With inputs of [1] PyTorch runs, and the file does not: no end in 12 seconds." in shown
+    assert shown.splitlines()[-1].startswith("1 wrong")
 
 
 @pytest.mark.parametrize("seconds", [-3, 0, float("nan"), float("inf")])

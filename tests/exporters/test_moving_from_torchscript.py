@@ -17,7 +17,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from onnxlab import Exporter, compare, export, history, op_types, run, silenced, summary, symbolics
 
-pytestmark = pytest.mark.usefixtures("remembered_translations")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]
 MUSEUM = Path(__file__).parents[2] / "notebooks" / "99_museum.ipynb"
 OLD = Exporter.TORCHSCRIPT
 GONE = "error"

@@ -44,7 +44,6 @@ NONE_EXPECTED = {
 
 # Answers without a case to run again, and why.
 WITHOUT_CASE = {
-    ("dynamic-resize", "a function"): "it is refused before anything is tried",
     ("dynamic-resize", "a module"): "it is refused before anything is tried",
 }
 

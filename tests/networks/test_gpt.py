@@ -7,14 +7,6 @@ import torch
 from onnxlab import gpt
 
 
-def test_the_trained_network_knows_a_poem_by_heart():
-    poem = gpt.poems().split("\n\n\n")[0].encode()
-    with torch.inference_mode():
-        scores, _ = gpt.load_trained()(torch.tensor([list(poem)]), gpt.cache())
-    begin = len("Jabberwocky\n")
-    assert bytes(scores[0, begin - 1 : -1].argmax(-1).tolist()) == poem[begin:]
-
-
 @pytest.mark.parametrize("cut", [1, 5, 19])
 def test_a_text_in_two_pieces_gives_the_scores_of_the_whole(cut):
     network, text = gpt.load_trained(), torch.randint(0, 256, (2, 20))

@@ -129,11 +129,7 @@ def test_the_help_of_a_command_is_chinese(arguments, capsys):
     assert english_in(explained) + ascii_punctuation_in(explained) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["nonsense"], ["hint"], ["progress", "--nonsense"]],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("arguments", [["nonsense"], ["hint"], ["progress", "--nonsense"]], ids=" ".join)
 def test_a_wrong_argument_is_answered_in_chinese(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)

@@ -10,7 +10,17 @@ import onnxlab
 from onnxlab.diagnosis.messages import explain
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import exercise
-from onnxlab.language import LANGUAGES, Speech, alternatives, context, speak, speaking, speech, tr
+from onnxlab.language import (
+    LANGUAGES,
+    Speech,
+    alternatives,
+    chosen_language,
+    context,
+    speak,
+    speaking,
+    speech,
+    tr,
+)
 from onnxlab.message import GAP, Message, fill, from_json, with_templates
 from onnxlab.notebook.predict.prediction import Prediction
 from onnxlab.plain_text import aligned
@@ -203,3 +213,52 @@ def test_what_can_be_chosen_is_joined_for_the_language():
     assert alternatives(["Neg", "Abs"]) == "Neg or Abs"
     speak("zh")
     assert alternatives(["Neg", "Abs"]) == "Neg / Abs"
+
+
+@pytest.mark.parametrize(
+    ("variables", "language"),
+    [
+        ({"ONNXLAB_LANGUAGE": "zh"}, "zh"),
+        ({"ONNXLAB_LANGUAGE": "zh_CN"}, "zh"),
+        ({"ONNXLAB_LANGUAGE": "zh_CN.UTF-8", "LANG": "en_US.UTF-8"}, "zh"),
+        ({"ONNXLAB_LANGUAGE": "zh-CN"}, "zh"),
+        ({"ONNXLAB_LANGUAGE": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"ONNXLAB_LANGUAGE": "C", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"ONNXLAB_LANGUAGE": "", "LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LC_MESSAGES": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LC_ALL": "zh_TW", "LC_MESSAGES": "en_US", "LANG": "C"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "C.UTF-8"}, "en"),
+    ],
+    ids=str,
+)
+def test_the_variable_chooses_the_language_before_the_locale(variables, language, monkeypatch):
+    for name in ("ONNXLAB_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert chosen_language() == (language, [])
+    assert chosen_language(["--language", "zh_CN", "x"]) == ("zh", ["x"])  # the option before both
+
+
+def test_the_option_stands_anywhere_before_the_end_of_the_options():
+    assert chosen_language(["--language", "zh", "doctor", "m.onnx"]) == ("zh", ["doctor", "m.onnx"])
+    assert chosen_language(["doctor", "m.onnx", "--language=zh"]) == ("zh", ["doctor", "m.onnx"])
+    assert chosen_language(["why", "--", "--language", "fr"]) == ("en", ["why", "--", "--language", "fr"])
+
+
+@pytest.mark.parametrize("arguments", [["--language", "fr"], ["--language"], ["--language="], []])
+def test_an_unknown_language_is_refused_with_those_that_are_spoken(arguments, monkeypatch):
+    monkeypatch.setenv("ONNXLAB_LANGUAGE", "zh" if arguments else "fr")
+    with pytest.raises(OnnxLabError, match=r"Its languages are en, zh\.") as refused:
+        chosen_language(arguments)
+    assert refused.value.why.startswith("--language" if arguments else "ONNXLAB_LANGUAGE")
+
+
+def test_sentences_and_lists_with_code_are_translated_part_by_part():
+    words = Speech({"today": "\u4eca\u5929", "One is so.": "\u4e00\u3002", "Two too.": "\u4e8c\u3002"}, {})
+    assert words("today, optimize=False") == "\u4eca\u5929\u3001optimize=False"
+    assert words("today, as before") == "today, as before"
+    assert words("One is so. Two too.") == "\u4e00\u3002\u4e8c\u3002"
+    assert words("One is so. Three as well.") == "One is so. Three as well."

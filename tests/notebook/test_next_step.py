@@ -31,17 +31,10 @@ def course(tmp_path, monkeypatch):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     cells = [
         {"cell_type": "markdown", "id": "intro", "source": ["# Lab 6"]},
-        {
-            "cell_type": "markdown",
-            "id": "second",
-            "source": ["## A Resize with two faces\n", "\n", "Do."],
-        },
+        {"cell_type": "markdown", "id": "second", "source": ["## A Resize with two faces\n", "\n", "Do."]},
         {"cell_type": "code", "id": "check", "source": [f'check("{SECOND.id}", DynamicResize)']},
     ]
-    for path, content in (
-        (f"labs/{RESIZE.name}.ipynb", cells),
-        ("notebooks/10_backends_differ.ipynb", []),
-    ):
+    for path, content in ((f"labs/{RESIZE.name}.ipynb", cells), ("notebooks/10_backends_differ.ipynb", [])):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(json.dumps({"cells": content}))
     monkeypatch.chdir(tmp_path / "labs")

@@ -73,6 +73,8 @@ def test_pictures_and_what_has_html_stand_side_by_side(live):
     assert "<div><b>bold</b></div>" in view.value
     assert 'src="data:image/png;base64,iVBOR' in view.value
     assert "<pre>{1}</pre>" in view.value
+    assert "PIL" not in live["text"]
+    assert live["text"].endswith("{1}")
 
 
 def test_graphs_stand_side_by_side_as_pictures_without_words(live):

@@ -15,7 +15,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from onnxruntime.transformers.float16 import convert_float_to_float16
 from torch._dynamo.exc import UserError
 from torch.utils import _pytree as pytree
 
@@ -165,14 +164,19 @@ def _(model: Exported) -> Any:
 
 @calls("04b check_sizes")
 def _(model: Exported) -> Any:
-    examples, captured = cases(model), None
+    ordinary, captured = model.ordinary, None
+    named = ordinary.kwargs is not None
+    first = (ordinary.args, ordinary.kwargs) if named else ordinary.args
     if model.exporter == "torch.export" and expectations.tried(
         "08 export_checked", model.name, model.exporter
     ):
-        module = model.ordinary.module
         with contextlib.suppress(UserError):  # torch.export alone unrolls a GRU: no free length
-            captured = torch.export.export(module, examples[0], dynamic_shapes=captured_shapes(model))
-    rows = recipe("04b").check_sizes(model.ordinary.module, model.path, captured, *examples)
+            captured = torch.export.export(
+                ordinary.module, ordinary.args, ordinary.kwargs, dynamic_shapes=captured_shapes(model)
+            )
+    call = recipe("04b").check_sizes
+    given = {"kwargs": {}} if named else {}
+    rows = call(ordinary.module, model.path, captured, first, *ordinary.others, **given)
     answers = [row[part] for row in rows for part in ("capture", "file")]
     return next((answer for answer in answers if answer not in ("right", "no guard failed")), True)
 
@@ -224,6 +228,12 @@ def _(model: Exported) -> Any:
 def _(model: Exported) -> Any:
     in_file, running, where = recipe("10b").what_runs(model.path)
     return in_file.total() > 0 < running.total() and set(where) <= {"CPUExecutionProvider"}
+
+
+@calls("10c where_wrong")
+def _(model: Exported) -> Any:
+    ordinary, call = model.ordinary, recipe("10c").where_wrong
+    return call(ordinary.module, ordinary.args, model.path, kwargs=ordinary.kwargs)
 
 
 @calls("11 edit_file")
@@ -312,10 +322,10 @@ def _(model: Exported) -> Any:
 
 @calls("16 float16_faults")
 def _(model: Exported) -> Any:
-    feeds = arrays(model)
+    feeds, halving = arrays(model), recipe("16")
     half = model.folder / "half.onnx"
-    onnx.save(convert_float_to_float16(onnx.load(model.path), keep_io_types=True), half)
-    faults = recipe("16").float16_faults(model.original, half, feeds[0], tolerance=2e-2)
+    halving.halve(model.path, half)
+    faults = halving.float16_faults(model.original, half, feeds[0], tolerance=2e-2)
     return not any(faults.values()) or "; ".join(
         f"{fault}: {names}" for fault, names in faults.items() if names
     )
@@ -381,6 +391,7 @@ JUDGES = {
     "04b check_sizes": "gru_list_of_outputs",
     "05 export_with_rules": "gru_list_of_outputs",
     "10 try_target": "gru_list_of_outputs",
+    "10c where_wrong": "gru_list_of_outputs",
     "11 edit_file": "gru_list_of_outputs",
     "12 first_failure": "gru_list_of_outputs",
     "13 ship": "gru_list_of_outputs",

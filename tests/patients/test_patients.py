@@ -7,13 +7,14 @@ import torch
 from torch.nn.functional import adaptive_avg_pool2d
 
 from onnxlab.diagnosis.messages import explain
-from onnxlab.notebook.clinic import clinic, patient
+from onnxlab.language import speaking, speech, tr
+from onnxlab.notebook.clinic import NoSuchStage, clinic, patient
 from onnxlab.patients.large import RepeatedGain, TiedWeights
 from onnxlab.patients.patient import STAGES, outcome
 from onnxlab.patients.silent import MatrixPool, UnreadMask
 from onnxlab.patients.ward import NoSuchPatient, find_patient, patients
 
-pytestmark = pytest.mark.usefixtures("remembered_translations")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -98,6 +99,15 @@ def test_a_card_judges_stage_and_repair():
     with pytest.raises(ValueError, match="capture, translate"):
         card.check("kitchen", Floor())
     assert len(clinic().rows) == len(patients())
+    with speaking(speech("zh")):  # what a cell compares is English, what it shows is not
+        verdict = card.check("translate", Floor())
+        assert [row[1] for row in verdict.rows] == ["right", "right"]
+        assert "\u6b63\u786e" in repr(verdict)
+        assert "<td>\u4fee\u590d</td>" in verdict._repr_html_()
+        with pytest.raises(NoSuchStage) as refused:
+            card.check("kitchen", Floor())
+        assert tr(str(refused.value)).startswith("'kitchen' \u4e0d\u662f")
+        assert {"\u75c5\u4f8b", "\u75c7\u72b6"} <= set(repr(clinic()).split())
 
 
 class Forgetful(torch.nn.Module):

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import warnings
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,7 @@ from onnx.parser import parse_model
 from onnxlab import check_export, compare_outputs
 from onnxlab.runtime import comparison
 
+pytestmark = pytest.mark.usefixtures("remembered_translations")
 NAN, INF = float("nan"), float("inf")
 f = torch.tensor
 
@@ -23,6 +25,11 @@ f = torch.tensor
 def i8(*values):
     return f(values, dtype=torch.uint8)
 
+
+with warnings.catch_warnings():  # PyTorch will drop them
+    warnings.simplefilter("ignore", UserWarning)
+    QUANTISED = torch.quantize_per_tensor(f([0.2, 0.31]), 0.1, 0, torch.quint8)
+    BY_CHANNEL = torch.quantize_per_channel(torch.ones(2, 1), f([0.1, 0.2]), f([0, 0]), 0, torch.qint8)
 
 RIGHT = {
     "last digits": (f([1.0, 100.0]), [np.float32([1.000001, 100.005])]),
@@ -46,6 +53,8 @@ RIGHT = {
     "bfloat16": (f([1.0]).bfloat16(), [f([1.008]).bfloat16()]),
     "has a gradient": (f([1.0], requires_grad=True), [np.float32([1])]),
     "sparse": (f([1.0, 0.0]).to_sparse(), [np.float32([1, 0])]),
+    "quantised": (QUANTISED, [np.float32([0.3, 0.3])]),
+    "quantised by channel": (BY_CHANNEL, [np.float32([[1], [1.2]])]),
 }
 WRONG = {
     "nothing": ([], [], "nothing was compared"),
@@ -75,6 +84,8 @@ WRONG = {
     "a number for a row": (3, [np.int64([3])], "int64 (1,) instead of int64 ()"),
     "an object": (object(), [np.float32(3)], "float32 () instead of object ()"),
     "float16": (f([1.0]).half(), [np.float16([1.02])], "instead of 1"),
+    "quantised": (QUANTISED, [np.float32([0.2, 0.5])], "1 of 2 elements, most at [1]: 0.5 instead of 0.3"),
+    "codes for a quantised": (QUANTISED, [np.uint8([2, 3])], "uint8 (2,) instead of float32 (2,)"),
 }
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow  # other programs
+
 
 @pytest.fixture(scope="module")
 def two_files(tmp_path_factory) -> tuple[Path, torch.Tensor, np.ndarray]:

@@ -6,8 +6,8 @@ import onnx
 import pytest
 from onnx.parser import parse_model
 
-from onnxlab.runtime.apart import attempt, open_by_path, run_once
-from onnxlab.runtime.values import ModelInputs, NoValues, draw_values, read_values
+from onnxlab.runtime.apart import attempt, open_by_path, run_apart, run_once
+from onnxlab.runtime.values import ModelInputs, NoValues, read_values
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "ai.onnx.ml" : 3]>'
 
@@ -17,7 +17,7 @@ def text(body: str) -> onnx.ModelProto:
 
 
 def drawn(body: str, seed: int = 0, **sizes: int) -> "dict[str, np.ndarray]":
-    return draw_values(text(body), sizes, seed)
+    return ModelInputs(text(body)).draw(sizes, seed)
 
 
 def test_values_are_read_from_a_file_a_folder_and_a_folder_of_batches(tmp_path):
@@ -48,6 +48,44 @@ def test_ids_are_rows_of_the_table_that_they_index():
     ids = drawn(body, n=200)["i"]
     assert set(ids.tolist()) == set(range(7))
     assert ids.dtype == np.int32
+
+
+def test_places_have_a_number_below_each_axis():
+    body = f"g (int64[n, 2] i) => (float[n] y) <{TABLE}> {{ y = GatherND(t, i) }}"
+    places = drawn(body, n=300)["i"]
+    assert [set(numbers.tolist()) for numbers in places.T] == [set(range(7)), {0, 1}]
+
+
+@pytest.mark.parametrize("made", ["Identity(s)", "Neg(s)"])
+def test_a_size_that_comes_out_of_a_branch_is_one(made):
+    body = """g (float[1] v, int64[1] s, bool c) => (float[n] y) {{
+        k = If (c) <then_branch = t () => (int64[1] o) {{ o = {} }},
+                    else_branch = e () => (int64[1] q) {{ q = Abs(s) }}>
+        y = Expand(v, k) }}"""
+    assert ModelInputs(text(body.format(made))).sets_sizes
+
+
+def test_the_time_limit_begins_when_the_process_has_started(tmp_path):
+    reports, _ = run_apart("onnxlab.diagnosis.trial", ["", "", "0", "", ""], tmp_path, 0)
+    assert [report["step"] for report in reports][:1] == ["start"]
+
+
+def test_a_switch_is_on_and_with_other_seeds_off():
+    inputs = ModelInputs(text("g (bool a, bool[1] b, bool[n] c) => (bool y) { y = Or(a, b) }"))
+    assert [*inputs.seeds] == [1, 2, 3]
+    drawings = [inputs.draw({"n": 2}, seed) for seed in (0, *inputs.seeds)]
+    assert [(bool(d["a"]), bool(d["b"])) for d in drawings] == [
+        (True, True),
+        (False, True),
+        (True, False),
+        (False, False),
+    ]
+
+
+def test_a_state_without_names_gets_the_batch_of_the_input():
+    """Its second axis is the batch; no name says so."""
+    body = "g (float[b, t] x, float[2, d, 8] h) => (float[b, t] y) { y = Relu(x) }"
+    assert {"b": 2, "t": 32, "d": 2} in [*ModelInputs(text(body)).sizes()]
 
 
 def test_bytes_are_drawn_over_all_of_them():
@@ -90,6 +128,14 @@ def test_a_mask_keeps_one_position_of_each_row(kind):
             [1, 1, 2, 0.5],
         ),
         ("g (int64[1] s) => (bool[1] y) <int64 k = {16000}> { y = Equal(s, k) }", [16000]),
+        (
+            "g (float[1, 1, 2, 2] x, float[1, 4] r, int64[1] s) => (float y) { y = RoiAlign(x, r, s) }",
+            [0],
+        ),
+        (
+            "g (float[5, 1] x, int64[1] s) => (float[5, 1] y) { y = ai.onnx.ml.ArrayFeatureExtractor(x, s) }",
+            [0],
+        ),
     ],
 )
 def test_sizes_axes_and_factors_come_from_the_declared_result(body, wanted):

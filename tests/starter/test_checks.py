@@ -44,8 +44,17 @@ def test_fast_leaves_out_notebooks_browser_and_slow_tests():
 
 def test_everything_runs_in_one_pytest_with_one_worker_more_than_cores():
     arguments = checks.pytest_arguments([], fast=False)
-    assert {"--nbval", "notebooks", "tests", "src"} <= set(arguments)
+    assert {"--nbval", "notebooks", "solutions", "tests", "src"} <= set(arguments)
+    labs = {f"labs/{path.name}" for path in checks.ROOT.glob("labs/*.ipynb")}
+    assert len(labs & set(arguments)) == 4
+    assert labs <= set(checks.pytest_arguments(["--all"], fast=False))
     assert int(arguments[arguments.index("-n") + 1]) == os.cpu_count() + 1
+
+
+def test_before_a_release_every_translated_notebook_is_run_and_else_a_sample():
+    chinese = {path.relative_to(checks.ROOT).as_posix() for path in checks.ROOT.glob("*/zh/*.ipynb")}
+    assert chinese <= set(checks.pytest_arguments(["--all"], fast=False))
+    assert chinese & set(checks.pytest_arguments([], fast=False)) == set(checks.TRANSLATED)
 
 
 @pytest.mark.parametrize("path", ["tests/test_cli.py", "tests/test_cli.py::test_x"])

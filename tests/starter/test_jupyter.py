@@ -42,7 +42,7 @@ def answer(address):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.release)])
 def test_the_server_says_where_it_is_and_ends_with_the_command(tmp_path, end):
     process = course(tmp_path, "--no-browser")
     address = ""

@@ -7,9 +7,8 @@ import pytest
 
 import course
 from onnxlab.course.workbook import NAME, NEWS
-from onnxlab.language import LANGUAGES as SPOKEN
 from starter import jupyter
-from starter.commands import LANGUAGES, chosen_folder, chosen_language
+from starter.commands import chosen_folder, run
 from starter.console import Stop, show_line, speak, step
 from starter.environment import ROOT, Environment, child_variables
 from starter.packages import failure
@@ -44,7 +43,7 @@ def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
     assert any("notebooks/00_start" in part for part in jupyter.command(HERE, []))
     assert any("notebooks/zh/00_start" in part for part in jupyter.command(HERE, [], "zh"))
     assert child_variables(HERE, "zh")["ONNXLAB_LANGUAGE"] == "zh"
-    assert "ONNXLAB_LANGUAGE" not in child_variables(HERE)
+    assert child_variables(HERE)["ONNXLAB_LANGUAGE"] == "en"  # whatever the system's locale is
 
 
 def test_jupyterlab_speaks_the_language_of_the_course():
@@ -90,11 +89,6 @@ def test_course_py_says_in_chinese_why_a_python_is_not_suitable(python, chinese)
         assert english_in(course.shown(english, ["--language", "zh"])) == []
 
 
-@pytest.mark.parametrize("options", [["--language", "zh"], ["--language=zh"]])
-def test_a_language_is_no_option_of_jupyterlab(options):
-    assert chosen_language(["--no-browser", *options, "--port=1"]) == ("zh", ["--no-browser", "--port=1"])
-
-
 @pytest.mark.parametrize("option", ["--folder=~/x", "--folder=/x/y", "--folder"])
 def test_a_folder_of_the_learners_is_the_root(option):
     if option == "--folder":
@@ -108,32 +102,25 @@ def test_a_folder_of_the_learners_is_the_root(option):
     assert f"--ServerApp.root_dir={ROOT / NAME}" in jupyter.command(HERE, [])
 
 
-@pytest.mark.parametrize("options", [["--language", "fr"], ["--language"], ["--language="]])
-def test_a_language_that_is_not_there_is_said_in_three_lines(options):
-    with pytest.raises(Stop, match="anguage") as stop:
-        chosen_language(options)
-    assert len(str(stop.value).splitlines()) == 3
+@pytest.mark.parametrize("options", [["--language", "fr"], ["class", "folder", "--language=fr"]])
+def test_a_language_that_is_not_there_is_said_in_three_lines(options, capsys):
+    assert run(options) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3
+    assert "fr" in said[0]
 
 
-@pytest.mark.parametrize("spoken", ["zh_CN.UTF-8", "zh_TW", "zh"])
-def test_a_chinese_system_is_offered_the_chinese_edition_in_one_line(spoken, monkeypatch, capsys):
+@pytest.mark.parametrize(("spoken", "lines"), [("zh_CN.UTF-8", 1), ("de_DE.UTF-8", 0)])
+def test_a_chinese_system_gets_the_chinese_edition_and_learns_of_the_english_one(
+    spoken, lines, monkeypatch, capsys
+):
+    monkeypatch.delenv("ONNXLAB_LANGUAGE")
     monkeypatch.setenv("LC_ALL", spoken)
-    assert chosen_language([]) == ("en", [])
-    (line,) = capsys.readouterr().out.splitlines()
-    assert "python3 course.py --language zh" in line
-    assert chosen_language(["--language", "en"]) == ("en", [])  # who has chosen is not asked
+    no_port = "--port=none"  # ends the command before anything is installed
+    assert run([no_port]) == 2
+    assert capsys.readouterr().out.count("--language en") == lines
+    assert run(["--language", "en", no_port]) == 2
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("spoken", ["en_US.UTF-8", "C", "de_DE"])
-def test_another_system_is_offered_nothing(spoken, monkeypatch, capsys):
-    monkeypatch.setenv("LC_ALL", spoken)
-    assert chosen_language(["--no-browser"]) == ("en", ["--no-browser"])
-    assert capsys.readouterr().out == ""
-
-
-def test_the_languages_of_the_starter_are_those_of_the_course():
-    assert tuple(LANGUAGES) == tuple(SPOKEN)
 
 
 def opened(folder, language="en"):

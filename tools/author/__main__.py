@@ -29,11 +29,7 @@ def parser() -> argparse.ArgumentParser:
 
     check = actions.add_parser("check", help="report what keeps a notebook from being committed")
     check.add_argument(
-        "notebooks",
-        nargs="*",
-        type=Path,
-        metavar="NOTEBOOK",
-        help="default: all of the course",
+        "notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="default: all of the course"
     )
     check.set_defaults(command=_check)
 
@@ -66,11 +62,14 @@ def parser() -> argparse.ArgumentParser:
     translate = actions.add_parser("translate", help="make the course in another language from translations/")
     translate.add_argument("--check", action="store_true", help="change nothing; fail on a file out of step")
     translate.add_argument(
-        "--release",
-        action="store_true",
-        help="fail, too, on a text without a present translation",
+        "--release", action="store_true", help="fail, too, on a text without a present translation"
     )
     translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
+    translate.add_argument(
+        "--words",
+        action="store_true",
+        help="change nothing; list the names of graphs, and the words that mean something else elsewhere",
+    )
     translate.set_defaults(command=_translate)
     return author
 
@@ -85,6 +84,9 @@ def _translate(options: argparse.Namespace) -> int:
         if language == "en":
             continue
         edition = Edition(Path.cwd(), language)
+        if options.words:
+            print("\n".join(edition.words_in_context()))
+            continue
         if options.prune:
             edition.prune()
         if not options.check:
@@ -92,6 +94,8 @@ def _translate(options: argparse.Namespace) -> int:
                 print(f"written: {path.relative_to(Path.cwd())}")
         faults += edition.faults()
         untranslated += edition.untranslated()
+    if options.words:
+        return 0
     for line in (*untranslated, *faults):
         print(line)
     print(

@@ -28,12 +28,7 @@ def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = [sys.executable, "-m", "onnxlab.cli", "class", "init", str(folder)]
             variables = os.environ | {"PATH": os.defpath}
             done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=variables,
-                capture_output=True,
-                text=True,
-                timeout=600,
+                command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=600
             )
             assert done.returncode == 0, done.stdout + done.stderr
             (folder.parent / "init.json").write_text(json.dumps([done.stdout, done.stderr]))

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from onnxlab.cli.terminal import plain_streams
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import requested_language, speak, tr
+from onnxlab.language import chosen_language, speak, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import plain
 
@@ -29,6 +29,7 @@ _COMMANDS = {
 _EXIT_CODES = (
     "Exit codes: 0 fine; 1 something was found wrong; 2 wrong usage, or a file is missing or cannot be read."
 )
+_LANGUAGE = "Language: --language zh, or ONNXLAB_LANGUAGE=zh in the environment; else the system's (en, zh)."
 _GROUP = "onnxlab.commands"
 """The group of entry points with which other distributions add commands; each is an `add_commands`."""
 
@@ -50,9 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work: wrong usage, a file that is missing.
     """
     outlive_readers()
-    speak(requested_language())
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     with plain_streams():
+        try:
+            language, arguments = chosen_language(sys.argv[1:] if arguments is None else arguments)
+        except OnnxLabError as error:
+            return _say(error)
+        speak(language)
         if not arguments:
             _parser().print_help(sys.stderr)
             return 2
@@ -153,7 +157,7 @@ class Parser(argparse.ArgumentParser):
                 for choice in getattr(action, "_choices_actions", ()):
                     choice.help = choice.help and tr(choice.help)
         self.epilog = self.epilog and tr(self.epilog)
-        text = super().format_help() + f"\n{tr(_EXIT_CODES)}\n"
+        text = super().format_help() + f"\n{tr(_EXIT_CODES)}\n{tr(_LANGUAGE)}\n"
         text = text.replace("usage: ", tr("usage: "), 1)
         return re.sub(r"(?m)(?<=[\u3400-\u9fff])(:$|\uff1a )", "\uff1a", text)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control, write_coloured, write_link
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import joined, requested_language, speak, tr
+from onnxlab.language import joined, spoken_language, tr
 from onnxlab.plain_text import aligned, plain
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ def _seconds(text: str) -> float:
 def _doctor(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.examination import examine
 
-    speak(requested_language())
     live = sys.stderr.isatty() and options.format == "text"
 
     def say(what: str) -> None:
@@ -206,7 +205,7 @@ def _write_place(chapter: str, section: str) -> None:
     from onnxlab.diagnosis.messages import explained
 
     root = learner_root(Path.cwd())
-    edition = Path("notebooks") if requested_language() == "en" else Path("notebooks", requested_language())
+    edition = Path("notebooks") if spoken_language() == "en" else Path("notebooks", spoken_language())
     notebook = root / edition / f"{chapter}.ipynb" if root else None
     sys.stdout.write("  ")
     if notebook and notebook.is_file():
@@ -219,7 +218,6 @@ def _write_place(chapter: str, section: str) -> None:
 def _why(options: argparse.Namespace) -> int:
     from onnxlab.notebook.message_text import message_text
 
-    speak(requested_language())
     message = " ".join(options.text)
     if not message and not sys.stdin.isatty():
         message = sys.stdin.buffer.read().decode(errors="replace")
@@ -238,7 +236,6 @@ def _why(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     from onnxlab.diagnosis.pair import compare_files
 
-    speak(requested_language())
     pair = compare_files(
         *options.models,
         inputs=options.inputs,
@@ -254,16 +251,18 @@ def _compare(options: argparse.Namespace) -> int:
         write_comparison(options.html, first, second, pair)
     code = 0 if pair.equal or (options.fail_on == "outputs" and pair.outputs_agree) else 1
     if options.format == "json":
-        print(json.dumps(pair.as_json(), indent=1))
-    elif options.format == "github":
+        page = {"page": str(options.html)} if options.html else {}
+        print(json.dumps(pair.as_json() | page, indent=1))
+        return code
+    if options.format == "github":
         level = "error" if code else "notice"
         for finding in pair.findings:
             print(_annotation(level, options.models[1], "compare", tr(finding)))
-        print(tr(pair.tried))
     else:
         _write_pair(pair)
-        if options.html:
-            print(tr("Both graphs: {path}", path=plain(options.html)))
+    if options.html:
+        print(tr("Both graphs: {path}", path=plain(options.html)))
+    print(plain(tr(pair.tried)))
     return code
 
 
@@ -281,14 +280,12 @@ def _write_pair(pair: "Pair") -> None:
                 (rest, *[""] * 4),
             ]
         print("\n" + "\n".join(aligned(rows, heading=1)))
-    print("\n" + "\n".join(plain(tr(finding)) for finding in pair.findings))
-    print("\n" + plain(tr(pair.tried)))
+    print("\n" + "\n".join(plain(tr(finding)) for finding in pair.findings) + "\n")
 
 
 def _open(options: argparse.Namespace) -> int:
     from onnxlab.cli.model_page import serve_comparison, serve_model
 
-    speak(requested_language())
     shown = " | ".join(plain(path) for path in (options.model, options.other) if path)
 
     def ready(address: str) -> None:

@@ -4,19 +4,20 @@ import argparse
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
-
-_BETWEEN_LOOKS = 0.5  # seconds
 
 
 class LabsMissing(OnnxLabError):
     """A folder has no labs."""
+
+
+class TrackMissing(OnnxLabError):
+    """No way through the course has a name."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +29,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     labs.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, or one of an earlier copy")
     labs.add_argument("--chapters", action="store_true", help=argparse.SUPPRESS)  # they are always copied
-    labs.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="which edition")
+    labs.add_argument("--language", choices=LANGUAGES, default=spoken_language(), help="which edition")
     labs.set_defaults(command=_labs)
     check = commands.add_parser(
         "check",
@@ -39,13 +40,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check.set_defaults(command=_check)
     watch = commands.add_parser(
         "watch",
-        help="check a lab's notebook at each save, until Ctrl+C",
-        epilog="Example: onnxlab watch lab05",
+        help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
+        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
     )
-    watch.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
-        "next", help="which exercise to do next, and how", epilog="Example: onnxlab next"
+        "next",
+        help="which chapter or exercise to do next, and how",
+        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+    )
+    following.add_argument(
+        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
@@ -78,7 +84,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     reset.set_defaults(command=_replace, outputs=False)
     for parser in (show, reset):
         parser.add_argument(
-            "--language", choices=LANGUAGES, default=requested_language(), help="which edition's"
+            "--language", choices=LANGUAGES, default=spoken_language(), help="which edition's"
         )
 
 
@@ -100,23 +106,26 @@ def _labs(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from onnxlab.course.lab_check import read_lab
 
-    speak(requested_language())
     notebooks = [notebook for path in options.notebooks for notebook in _labs_in(path)]
     for path in notebooks:
         read_lab(path)  # what cannot be checked is said before anything runs
-    passed = [_check_one(path) for path in notebooks]
+    language = spoken_language()
+    passed = [_check_one(path, language) for path in notebooks]
     return 0 if all(passed) else 1
 
 
-def _check_one(path: Path) -> bool:
-    """Check a lab's notebook and print the outcomes; return whether every exercise is passed."""
+def _check_one(path: Path, language: str) -> bool:
+    """Check a lab's notebook and print the outcomes, in this language if its folder has none of its own.
+
+    Returns:
+        Whether every exercise is passed.
+    """
     from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.checks import report_text
 
-    folder = path.absolute().parent.name
-    speak(folder if folder in LANGUAGES else requested_language())
+    _speak_as(path, language)
     print(tr("{path}: running it ...", path=plain(path)), flush=True)
     if own := own_copy(path):
         print(tr("That is the course's own notebook. Yours is {own}.", own=plain(own)), file=sys.stderr)
@@ -136,41 +145,80 @@ def _check_one(path: Path) -> bool:
     return all(outcome.passed for outcome in outcomes)
 
 
-def _watch(options: argparse.Namespace) -> int:
-    from onnxlab.course.lab_check import read_lab
-    from onnxlab.course.notebooks import NotebookUnreadable
+def _speak_as(path: Path, language: str) -> None:
+    """Speak the language of a notebook's folder, or this one if the folder has none."""
+    folder = path.absolute().parent.name
+    speak(folder if folder in LANGUAGES else language)
 
-    speak(requested_language())
-    path = _own(options.notebook)
-    read_lab(path)
-    checked: int | None = None
-    saved: int | None
-    while True:
-        try:
-            saved = path.stat().st_mtime_ns
-        except OSError:  # an editor may be replacing it
-            saved = checked
-        if saved != checked:
-            checked = saved
-            try:
-                if _check_one(path):
-                    return _next(options)
-            except NotebookUnreadable as error:
-                print(tr(str(error)), file=sys.stderr)
-            print(tr("Waiting for the next save; Ctrl+C ends it."), flush=True)
-        time.sleep(_BETWEEN_LOOKS)
+
+def _watch(options: argparse.Namespace) -> int:
+    from onnxlab.cli.watch import watch
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
+    from onnxlab.notebook.labs.standings import next_lab
+
+    track = tracks().get(chosen_track())
+    name = options.notebook or next_lab(standings()[0], track.steps if track else ())
+    if not name:
+        return _next(options)
+    path = _own(Path(name))
+    _speak_as(path, spoken_language())
+    return watch(path)
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.kit.progress import standings
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_text
 
-    speak(requested_language())
+    chosen = getattr(options, "track", None)
+    if chosen == "":
+        print(_tracks_text())
+        return 0
+    if chosen is not None:
+        _follow(chosen)
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
-    print(next_text(current))
+    if track := tracks().get(chosen_track()):
+        title = track.titles[spoken_language()]
+        print(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
+    print(next_text(current, track.steps if track else ()))
     return 0
+
+
+def _tracks_text() -> str:
+    """Return the ways through the course, each with its minutes and steps."""
+    from onnxlab.course.tracks import tracks
+
+    rows = [
+        (
+            track.name,
+            str(track.minutes),
+            track.titles[spoken_language()],
+            " ".join(step.partition("_")[0] for step in track.steps),
+        )
+        for track in tracks().values()
+    ]
+    heading = (tr("track"), tr("minutes"), tr("you come with"), tr("chapters and labs"))
+    return "\n".join(aligned([heading, *rows]))
+
+
+def _follow(name: str) -> None:
+    """Keep a track for later.
+
+    Raises:
+        TrackMissing: If none has this name.
+    """
+    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.progress import choose_track
+
+    if name not in (*tracks(), "all"):
+        raise TrackMissing(
+            "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
+        )
+    if problem := choose_track("" if name == "all" else name):
+        print(tr(problem), file=sys.stderr)
 
 
 def _labs_in(path: Path) -> list[Path]:
@@ -195,7 +243,7 @@ def _named(name: str) -> Path | None:
     from onnxlab.course.chapters import learner_root
     from onnxlab.kit.exercise import lab
 
-    language = requested_language()
+    language = spoken_language()
     root = learner_root(Path.cwd()) or Path.cwd()
     if not re.fullmatch(r"lab\w+", name):
         return None
@@ -208,7 +256,6 @@ def _hint(options: argparse.Namespace) -> int:
     from onnxlab.kit.exercise import exercise
     from onnxlab.notebook.labs.standings import next_hints
 
-    speak(requested_language())
     _, record = exercise(options.exercise)
     print(next_hints(record)[-1])
     return 0
@@ -218,7 +265,6 @@ def _progress(options: argparse.Namespace) -> int:
     from onnxlab.kit.progress import set_private
     from onnxlab.notebook.labs.standings import predictions_table, progress_table, shared
 
-    speak(requested_language())
     changed = options.private or options.public
     problem = set_private(options.private) if changed else ""
     table, message = progress_table()

@@ -13,7 +13,7 @@ from pathlib import Path
 from onnxlab.course.learner_folder import HANDED_OUT, FolderChanges, bring_up_to_date, course_files
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import remove_unfinished, write_atomically
-from onnxlab.language import LANGUAGES, requested_language, speak, tr
+from onnxlab.language import LANGUAGES, chosen_language, speak, tr
 
 NAME = "workbook"
 """The folder's name in a clone of the course."""
@@ -32,7 +32,7 @@ def workbook(course: Path) -> Path | None:
 
 def main(arguments: list[str]) -> int:
     """Bring a learner's folder up to date; print what happened to it, and return the exit code."""
-    language = requested_language()
+    language, _ = chosen_language()
     speak(language)
     course, folder = map(Path, arguments)
     is_new = not (folder / HANDED_OUT).exists()

@@ -32,7 +32,7 @@ _STEPS = {
 }
 DOES_NOT_LOAD = "Not run, and not compared with PyTorch: it does not load."
 ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
-"""Said of a file that this process must not run either: it could end it, or never end."""
+"""Said of a file that is not run again: it ended its process, or never ended."""
 
 _UNKNOWN = re.compile(r"No Op registered for (\S+)")
 _NOT_INFERRED = re.compile(r"expected to have type but instead is null|No Op registered|No schema registered")
@@ -243,6 +243,13 @@ def load(report: Report) -> Iterator[str | Symptom]:
             "release; report it to ONNX Runtime.",
             "optimiser",
         )
+        return
+    if "locale" in report["error"]:
+        why = (
+            "StringNormalizer asks for that locale; this machine has not installed it. The file is not wrong."
+        )
+        then = "Install the locale (Debian: locale-gen en_US.UTF-8), and run the doctor again."
+        yield Symptom("risk", what, why, then, "load")
         return
     if _HALF_CAST.search(report["error"]):
         why = "A converter to float16 changed the declared type, and not the Cast that makes the value."

@@ -8,19 +8,23 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from onnxlab.diagnosis.against import against
 from onnxlab.diagnosis.behaviour import DOES_NOT_LOAD, ENDED_BEFORE, try_out
 from onnxlab.diagnosis.model_file import ModelFile, read_model_file
 from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Severity, Symptom, listing
 from onnxlab.errors import OnnxLabError
-from onnxlab.exporters.silence import silenced
 from onnxlab.message import Message
-from onnxlab.model.graph import graphs
+from onnxlab.model.graph import Dims, graphs
 from onnxlab.model.load import ModelLike, load, path_of
 from onnxlab.plain_text import plain, pluralise
 from onnxlab.runtime.values import ModelInputs, NoValues, read_values
 
 _LONGEST = 86_400  # seconds: a day
+
+_NUMBERS = {np.dtype(code).name for code in np.typecodes["AllInteger"] + "efd?"}
 
 NOT_COMPARED = "Not compared with PyTorch."
 
@@ -104,12 +108,13 @@ def examine(
 ) -> Examination:
     """Look for what is wrong or risky in a model.
 
-    The file is read as data. It is loaded and run in a process of its own, which ends after some time.
+    The file is read as data. It is loaded, run and compared in processes of their own, which end after some
+    time.
 
     Args:
         model: A path, bytes, a `ModelProto`, or an export.
         reference: "package.module:factory" or "net.py:factory", which returns the PyTorch module and its
-            inputs; the file is compared with it. That code runs in this process.
+            inputs; the file is compared with it.
         inputs: Values to run the file with: an .npz file, or a folder of .npy files; drawn if left out.
         seconds: How long loading and running may take.
         progress: Called with what begins.
@@ -150,11 +155,8 @@ def _examination(
     not_tried = [trial.not_run] if trial.not_run else []
     comparable = trial.not_run not in (DOES_NOT_LOAD, ENDED_BEFORE)
     if reference and comparable:
-        from onnxlab.diagnosis.reference import against  # loads torch
-
         progress("compares it with PyTorch")
-        with silenced():  # PyTorch says much while it captures a module
-            compared = against(file.path, reference, inputs, symptoms)
+        compared = against(file.path, reference, inputs, symptoms, seconds)
         symptoms += compared.symptoms
         tried += [compared.tried] if compared.tried else []
         not_tried += [compared.not_tried] if compared.not_tried else []
@@ -167,8 +169,9 @@ def _examination(
 
 
 def _require_inputs(file: ModelFile, inputs: Path) -> None:
-    """Refuse values that are not those of the file's inputs."""
-    wanted = {value.name for value in ModelInputs(file.model).values}
+    """Refuse values that are not those of the file's inputs, or of another type or shape."""
+    values = {value.name: value for value in ModelInputs(file.model).values}
+    wanted = set(values)
     for batch in read_values(inputs):
         if set(batch) != wanted:
             raise NoValues(
@@ -179,3 +182,23 @@ def _require_inputs(file: ModelFile, inputs: Path) -> None:
                 held=listing(batch, 8) or "nothing",
                 wanted=listing(sorted(wanted), 8) or "none",
             )
+        for name, array in batch.items():
+            kind, value = "string" if array.dtype.kind in "OS" else array.dtype.name, values[name]
+            if (kind != value.dtype and value.dtype in _NUMBERS) or not _fits(array.shape, value.dims):
+                raise NoValues(
+                    "{path} holds {name} as {kind}; the model's input is {wanted}.",
+                    "",
+                    "Give an array of that type and shape; array.astype() changes the type.",
+                    path=plain(inputs),
+                    name=plain(name, 60),
+                    kind=f"{kind}{list(array.shape)}",
+                    wanted=plain(value.type, 120),
+                )
+
+
+def _fits(shape: tuple[int, ...], dims: Dims | None) -> bool:
+    """Whether a shape is one of those that are declared."""
+    return dims is None or (
+        len(shape) == len(dims)
+        and all(b == a or not isinstance(b, int) for a, b in zip(shape, dims, strict=True))
+    )

@@ -164,7 +164,8 @@ def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:
     except (ModelNotReadable, OSError, ValueError) as error:
         if size < _LARGE and tensor.data_location != onnx.TensorProto.EXTERNAL:  # the checker reports it
             return StoredTensor(tensor.name, dtype, dims, size, None)
-        return StoredTensor(tensor.name, dtype, dims, size, None, plain(str(error).splitlines()[0], 200))
+        problem = str(getattr(error, "strerror", None) or error).splitlines()[0]
+        return StoredTensor(tensor.name, dtype, dims, size, None, plain(problem, 200))
     return StoredTensor(tensor.name, dtype, dims, size, array)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from onnxlab.message import Message
 from onnxlab.model.diff import Change, GraphDiff, diff
 from onnxlab.plain_text import plain, pluralise
-from onnxlab.runtime.apart import Ended, run_apart
+from onnxlab.runtime.apart import Ended, NoProvider, run_apart
 from onnxlab.runtime.values import read_values
 
 Report = dict[str, Any]
@@ -113,6 +113,7 @@ def compare_files(
     Raises:
         ModelNotReadable: If one of them is not an ONNX model.
         NoValues: If there are no values in `inputs`.
+        NoProvider: If the provider does not run here.
     """
     structure = structure_text(diff(first, second))
     if inputs:
@@ -127,6 +128,9 @@ def compare_files(
     with tempfile.TemporaryDirectory() as folder:
         module = "onnxlab.diagnosis.pair_trial"
         reports, ended = run_apart(module, [json.dumps(options)], Path(folder), seconds)
+    for report in reports:
+        if report["step"] == "no provider":
+            raise NoProvider(*report["lines"])
     names = (plain(first.name, 60), plain(second.name, 60))
     if names[0] == names[1]:
         names = ("the first file", "the second file")
@@ -246,7 +250,7 @@ def _row(row: Report) -> tuple[str, ...]:
 def _load_or_nothing(reports: Sequence[Report], names: tuple[str, str]) -> Iterator[str]:
     for report in reports:
         if report["step"] == "load":
-            reason = plain(report["error"], 300)
+            reason = plain(report["error"], 300).rstrip(".") + "."
             yield Message(
                 "{name} does not load: {reason} Nothing was compared.",
                 name=names[report["file"]],
@@ -372,6 +376,9 @@ def _region(region: Report) -> str:
     last = f"{nodes[-1]['op']} {plain(nodes[-1]['name'], 60)}" if nodes else plain(region["value"], 60)
     if len(nodes) < 2:
         return last
+    if len(nodes) == 2:
+        before = f"{nodes[0]['op']} {plain(nodes[0]['name'], 60)}"
+        return Message("{last} (or {node} before it)", last=last, node=before)
     return Message("{last} (or one of the {count} nodes before it)", last=last, count=len(nodes) - 1)
 
 

@@ -6,26 +6,27 @@ that opens it, or keep it busy for ever.
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx.external_data_helper import uses_external_data
 
+from onnxlab.errors import ModelNotReadable
 from onnxlab.model.distance import Array, magnitude
-from onnxlab.model.graph import declared, tensor_array
+from onnxlab.model.graph import declared, tensor_array, weight_array
 from onnxlab.model.load import load_alone, tensors
 from onnxlab.plain_text import plain
-from onnxlab.runtime.apart import open_by_path, run_once, say
+from onnxlab.runtime.apart import NoProvider, open_by_path, run_once, say
 from onnxlab.runtime.error_origin import Origin, Region, error_origin, quantises
 from onnxlab.runtime.refusals import short_reason
-from onnxlab.runtime.values import ModelInputs, read_values
+from onnxlab.runtime.values import ModelInputs, read_values, with_shapes
 
 TOLERANCE = {
     "float32": (1e-5, 1e-5),
@@ -35,7 +36,7 @@ TOLERANCE = {
 }
 """rtol, of an output's largest value, and atol by the narrowest type that one of the files computes in."""
 
-_STARTS = 48  # sizes to begin with that are tried
+_STARTS = 72  # sizes to begin with that are tried
 _LARGEST_SEARCHED = 1 << 30  # bytes of both files in which the first divergence is looked for
 
 Report = dict[str, Any]
@@ -67,15 +68,14 @@ class Row:
 
 def try_pair(options: Options, tell: Tell) -> None:
     """Report each step of the trial."""
-    if options.provider not in ort.get_available_providers():  # else the runtime takes another one
-        listed = ", ".join(ort.get_available_providers())
-        tell({"step": "nothing", "why": f"{options.provider} is not among the providers here: {listed}"})
-        return
     sessions = []
     for number, model in enumerate(options.models):
         tell({"step": "loading", "file": number})
         try:
             sessions.append(open_by_path(Path(model), provider=options.provider))
+        except NoProvider as error:
+            tell({"step": "no provider", "lines": [error.what, error.why, error.then]})
+            return
         except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
             tell({"step": "load", "file": number, "error": short_reason(error)})
             return
@@ -96,7 +96,8 @@ class _Trial:
             for structure, names in zip(self.structures, self.inputs, strict=True)
         ]
         self.outputs = [[value.name for value in session.get_outputs()] for session in sessions]
-        self.worst = _Worst()
+        self.worst: tuple[float, Sequence[dict[str, Array]]] = (-1.0, ())  # relative difference, feeds
+        self.nested = False  # whether a list or a map differs
 
     def run(self) -> None:
         self.tell({"step": "tolerance", "type": self.kind, "rtol": self.rtol, "atol": self.atol})
@@ -135,12 +136,13 @@ class _Trial:
         if conflict := self._conflict():
             self.tell({"step": "nothing", "why": conflict})
             return
-        inputs, fixed = ModelInputs(self._joint()), self._fixed
+        inputs, fixed = ModelInputs(with_shapes(self._joint())), self._fixed
         if inputs.undrawable:
             [(name, why), *_] = inputs.undrawable.items()
             self.tell({"step": "nothing", "why": f"no values can be drawn for the input {name}: {why}"})
             return
         self._weights = self._weights_of_the_other()
+        self._rows_of = self._rows_that_differ(inputs)
         base: dict[str, int] | None = None
         refused: list[str] = []
         for start in islice(inputs.sizes(), _STARTS):
@@ -152,6 +154,8 @@ class _Trial:
             why = next(filter(None, refused), "")
             self.tell({"step": "nothing", "why": f"they do not run with the same inputs: {why}"})
             return
+        for seed in inputs.seeds:
+            self._at(inputs, base, seed)
         for axis, sizes in inputs.neighbours(base):
             for size in sizes:
                 if all(self._at(inputs, {**base, axis: size})) and len(inputs.axes) > 1:
@@ -191,6 +195,8 @@ class _Trial:
             if name not in known:
                 joint.graph.input.append(value)
                 continue
+            if value.type.WhichOneof("value") != "tensor_type":
+                continue
             if not known[name].type.tensor_type.HasField("shape"):
                 known[name].type.tensor_type.shape.CopyFrom(value.type.tensor_type.shape)
                 continue
@@ -198,7 +204,9 @@ class _Trial:
                 known[name].type.tensor_type.shape.dim, value.type.tensor_type.shape.dim, strict=False
             )
             for place, (axis, other) in enumerate(pairs):
-                sizes = [dim.dim_value for dim in (axis, other) if dim.HasField("dim_value")]
+                sizes = [
+                    dim.dim_value for dim in (axis, other) if dim.HasField("dim_value") and dim.dim_value >= 0
+                ]
                 if len(sizes) == 1:
                     own = axis.dim_param or other.dim_param or f"{name} axis {place}"
                     axis.dim_param = own
@@ -215,12 +223,38 @@ class _Trial:
                     values[name] = tensor_array(weights[name])
         return values
 
-    def _at(self, inputs: ModelInputs, sizes: Mapping[str, int]) -> list[str]:
+    def _rows_that_differ(self, inputs: ModelInputs) -> dict[str, Array]:
+        """Return the rows of a table that differ, the most first, by the input that numbers them.
+
+        Numbers that are drawn reach only a few rows of a large table.
+        """
+        rows: dict[str, Array] = {}
+        weights = [{tensor.name: tensor for tensor in own.graph.initializer} for own in self.structures]
+        tables = ((value.name, *table) for value in inputs.values for table in inputs.tables(value.name))
+        for name, table, width in tables:
+            if all(table in own for own in weights):
+                try:
+                    ours, theirs = (
+                        weight_array(own[table], Path(model).parent).astype(np.float32)
+                        for own, model in zip(weights, self.options.models, strict=True)
+                    )
+                except ModelNotReadable:
+                    continue
+                if ours.shape == theirs.shape and ours.size and ours.ndim >= width:
+                    apart = np.abs(ours - theirs).reshape(*ours.shape[:width], -1).max(-1)
+                    order = np.argsort(-apart, axis=None)[: np.count_nonzero(apart)]
+                    rows[name] = np.stack(np.unravel_index(order, apart.shape), -1)
+        return rows
+
+    def _at(self, inputs: ModelInputs, sizes: Mapping[str, int], seed: int = 0) -> list[str]:
         """Compare at some sizes; return why each file refuses them."""
         try:
-            values = {**inputs.draw(sizes), **self._weights}
-        except MemoryError:
-            return ["too large", "too large"]
+            values = {**inputs.draw(sizes, seed), **self._weights}
+            for name, rows in self._rows_of.items():
+                half = rows[: (values[name].size // rows.shape[1] + 1) // 2]
+                values[name].reshape(-1)[: half.size] = half.ravel()
+        except MemoryError as error:
+            return [str(error)] * 2
         return self._run_both(sizes, values)
 
     def _feeds(self, values: Mapping[str, Array]) -> list[dict[str, Array]]:
@@ -238,7 +272,8 @@ class _Trial:
             rounded = array.astype(narrow) if narrow and array.dtype.kind == "f" else array
             for feed, own, key, kind in zip(feeds, self.kinds, names, kinds, strict=True):
                 if key in own:
-                    feed[key] = rounded if kind in (None, rounded.dtype) else rounded.astype(kind)
+                    same = kind is None or kind == rounded.dtype  # float64 == None is true
+                    feed[key] = rounded if same else rounded.astype(kind)
         return feeds
 
     # One run
@@ -260,7 +295,9 @@ class _Trial:
         if any(row.problem for row in rows) and self._is_random(feeds[0], results[0]):
             self.tell({"step": "random", "sizes": dict(sizes)})
             return refused
-        self.worst.see(rows, feeds)
+        wrong = [row.relative or 0.0 for row in rows if row.problem and row.difference is not None]
+        self.nested |= any(row.problem and re.match("list|dict", row.shapes) for row in rows)
+        self.worst = max(self.worst, (max(wrong, default=-1.0), feeds), key=lambda pair: pair[0])
         self.tell({"step": "run", "sizes": dict(sizes), "rows": [asdict(row) for row in rows]})
         return refused
 
@@ -299,7 +336,8 @@ class _Trial:
                 return Row(name, shapes, None, None, f"other elements: {names[0][:5]}, {names[1][:5]}")
             scale = max((_scale(leaf) for _, leaf in leaves[0]), default=0.0)
             allowed = max(self.atol, self.rtol * scale)
-            worst = Row(name, shapes, 0.0 if leaves[0] else None, None, compared=bool(leaves[0]))
+            nothing = 0.0 if leaves[0] else None
+            worst = Row(name, shapes, nothing, nothing, compared=bool(leaves[0]))
             for (_, a), (_, b) in zip(*leaves, strict=True):
                 a, b = _one_type(a, b)
                 compared = compare_outputs([a], [b], rtol=0, atol=allowed).outputs[0]
@@ -315,7 +353,8 @@ class _Trial:
     # The first divergence
 
     def _find_origin(self) -> None:
-        if self.worst.feeds is None:
+        _, feeds = self.worst
+        if not feeds:
             return
         self.tell({"step": "looking"})
         files = sum(Path(model).stat().st_size for model in self.options.models)
@@ -323,25 +362,13 @@ class _Trial:
             self.tell({"step": "origin", "error": "the files are larger than 1 GiB together"})
             return
         try:
-            origin = error_origin(*self.options.models, (self.worst.feeds[0], self.worst.feeds[1]))
+            origin = error_origin(*self.options.models, (feeds[0], feeds[1]))
         except Exception as error:  # a file may hold what no session of its values can be made of
             self.tell({"step": "origin", "error": short_reason(error)})
             return
-        self.tell({"step": "origin", "error": "", **_plain_origin(origin)})
-
-
-@dataclass
-class _Worst:
-    """The values of the run with the largest difference so far."""
-
-    feeds: Sequence[dict[str, Array]] | None = None
-    _relative: float = field(default=-1.0)
-
-    def see(self, rows: Sequence[Row], feeds: Sequence[dict[str, Array]]) -> None:
-        wrong = [row for row in rows if row.problem and row.difference is not None]
-        relative = max((row.relative or 0.0 for row in wrong), default=-1.0)
-        if relative > self._relative:
-            self._relative, self.feeds = relative, feeds
+        nested = self.nested and not (origin.most or origin.suspects)
+        why = "a list or a map differs" if nested else ""
+        self.tell({"step": "origin", "error": why, **_plain_origin(origin)})
 
 
 def _plain_origin(origin: Origin) -> Report:

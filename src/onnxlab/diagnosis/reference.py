@@ -1,11 +1,16 @@
-"""Symptoms of a file beside the PyTorch module that it should compute, at several sizes."""
+"""Symptoms of a file beside the PyTorch module that it should compute, at several sizes.
+
+Run as a program by `against`, it reports what runs, and what was found.
+"""
 
 import importlib
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -15,26 +20,23 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from onnxlab.diagnosis.against import Compared, NoReference
 from onnxlab.diagnosis.symptom import Symptom, listing
-from onnxlab.errors import InputMismatch, OnnxLabError
-from onnxlab.message import Message
+from onnxlab.errors import InputMismatch, ModelNotReadable
+from onnxlab.message import Message, from_json
+from onnxlab.model.graph import weight_array
 from onnxlab.model.load import load_alone
 from onnxlab.plain_text import plain
-from onnxlab.runtime.apart import open_by_path
+from onnxlab.runtime.apart import open_by_path, say
 from onnxlab.runtime.comparison import ComparedOutput, as_tensor
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
 from onnxlab.runtime.export_check import check_export, feed
 from onnxlab.runtime.refusals import named_reason
-from onnxlab.runtime.values import ModelInputs, read_values
+from onnxlab.runtime.values import ModelInputs, read_values, with_shapes
 
 _ATOL = 1e-4
 _EXAMPLE = Message("the example")
-_CAUSES = ("division", "masked", "scatter", "window")
-"""What the structure of a file can tell of why it is wrong."""
-
-
-class NoReference(OnnxLabError):
-    """There is no such factory, or it does not return a module and its inputs."""
+_NOT_INSIDE = "The values inside were not compared: the time was up.", "Give more time with --seconds."
 
 
 def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
@@ -119,48 +121,51 @@ def _reach(folder: Path) -> None:
     sys.meta_path.append(_Beside(str(folder)))
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The comparison of a file with a module.
-
-    Attributes:
-        symptoms: What was found; a note where nothing differs.
-        tried: What was compared, in a sentence.
-        not_tried: What PyTorch refused, in a sentence.
-    """
-
-    symptoms: tuple[Symptom, ...]
-    tried: str = ""
-    not_tried: str = ""
-
-
-def against(path: Path, name: str, given: Path | None = None, known: Sequence[Symptom] = ()) -> Compared:
+def compare_with(
+    path: Path, name: str, given: Path | None = None, cause: Symptom | None = None
+) -> Iterator[Compared]:
     """Compare a file with the module of a factory: for the example as it is, then at sizes around it.
 
     Args:
         path: The file.
         name: As for `reference`.
         given: Further inputs, as for `read_values`.
-        known: What else was found in the file: it may be the cause.
+        cause: What was found in the file that may be the cause.
+
+    Yields:
+        The comparison; that of a wrong file first without the values inside, which can take long.
 
     Raises:
         NoReference: If there is no such factory.
     """
     network, example = reference(name)
+    given_as, example = example, _as_arrays(example)
+    has_lists = example is not given_as
+
+    def begins(_: torch.nn.Module, values: Any) -> Any:  # noqa: ANN401 - the arguments of any module
+        say("running", inputs="")
+        return _as_lists(values) if has_lists else values
+
+    def ended(_: torch.nn.Module, values: Any, outputs: Any) -> Any:  # noqa: ANN401 - as above
+        say("running", inputs=_shapes(values))
+        return _as_arrays(outputs)
+
+    hooks = [network.register_forward_pre_hook(begins), network.register_forward_hook(ended)]
     try:
         session = open_by_path(path)
     except Exception:  # the runtime raises plain Exception subclasses and RuntimeError
-        session = open_by_path(path, optimize=False)
-    inputs = ModelInputs(load_alone(path))
+        session = open_by_path(path, level="DISABLE_ALL")
+    inputs = ModelInputs(with_shapes(load_alone(path)))
     try:
         fed = feed(session, network, example, {})
     except InputMismatch as error:
         why = "An argument became a constant of the file, or disappeared because nothing reads it."
         then = "Compare the names of the file's inputs with forward."
-        return Compared((Symptom("wrong", error.what, why, then, "arguments"),))
+        yield Compared((Symptom("wrong", error.what, why, then, "arguments"),))
+        return
     base: dict[str, int] = {}
     for value in inputs.values:
-        for axis, size in zip(value.dims or (), fed[value.name].shape, strict=False):
+        for axis, size in zip(value.dims or (), np.shape(fed[value.name]), strict=False):
             if isinstance(axis, str):
                 base.setdefault(axis, size)
     cases: list[tuple[str, dict[str, Any]]] = [
@@ -193,6 +198,8 @@ def against(path: Path, name: str, given: Path | None = None, known: Sequence[Sy
     ):
         # Lengths, masks and the like: the example's own values, repeated or cut off.
         rows |= compare([(what, _resized(inputs, fed, base, one, repeat=True)) for what, one in again])
+    for hook in hooks:
+        hook.remove()
     refused = [what for what, row in rows.items() if row.output == "PyTorch"]
     tried = [what for what in rows if what not in refused]
     left_out = ""
@@ -204,17 +211,42 @@ def against(path: Path, name: str, given: Path | None = None, known: Sequence[Sy
         then = "Call the module with the inputs that the factory returns, and repair the factory."
         what = "Nothing was compared: PyTorch refused the example and every other size."
         why = Message("PyTorch says: {refusal}", refusal=plain(rows[_EXAMPLE].problem, 200))
-        return Compared((Symptom("risk", what, why, then, "right sizes"),))
+        yield Compared((Symptom("risk", what, why, then, "right sizes"),))
+        return
     at = [base, *({axis: one[axis] for axis in base} for one in sizes if _shown(one) in tried)]
     done = Message("Compared with PyTorch at {tried}.", tried=_axes(at) or _EXAMPLE)
     wrong = next((what for what in tried if rows[what].problem), None)
     if wrong is None:
-        return Compared((_agreement(at),), done, left_out)
-    values = dict(cases).get(wrong, dict(fed))
-    symptom = _symptom(
-        wrong, rows[wrong], known, lambda: _inner_values(network, path, _call(example, fed, values))
+        yield Compared((_agreement(at),), done, left_out)
+        return
+    values, stale = dict(cases).get(wrong, dict(fed)), _other_weight(network, path)
+    for inner in (lambda: _NOT_INSIDE, lambda: _inner_values(network, path, _call(example, fed, values))):
+        yield Compared((_symptom(wrong, rows[wrong], cause, stale, inner),), done, left_out)
+        if stale:
+            return
+
+
+def _shapes(values: Any) -> str:  # noqa: ANN401 - as above
+    leaves = pytree.tree_leaves(_as_arrays(values))
+    return listing([[*leaf.shape] for leaf in leaves if hasattr(leaf, "shape")], 6) or "no shape"
+
+
+def _as_arrays(values: Any) -> Any:  # noqa: ANN401 - as above
+    """Return values with each list of texts as an array, as the runtime has them; else the values."""
+
+    def is_texts(value: object) -> bool:
+        return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+    if not any(map(is_texts, pytree.tree_leaves(values, is_leaf=is_texts))):
+        return values
+    return pytree.tree_map(
+        lambda leaf: np.array(leaf, object) if is_texts(leaf) else leaf, values, is_leaf=is_texts
     )
-    return Compared((symptom,), done, left_out)
+
+
+def _as_lists(values: Any) -> Any:  # noqa: ANN401 - as above
+    """Return values with each array of texts as a list, as a module of PyTorch has it."""
+    return pytree.tree_map_only(np.ndarray, lambda a: a.tolist() if a.dtype == object else a, values)
 
 
 def _shown(sizes: Mapping[str, int]) -> str:
@@ -244,7 +276,11 @@ def _agreement(compared: list[dict[str, int]]) -> Symptom:
 
 
 def _symptom(
-    shown: str, row: ComparedOutput, known: Sequence[Symptom], inner: Callable[[], tuple[str, str]]
+    shown: str,
+    row: ComparedOutput,
+    cause: Symptom | None,
+    stale: tuple[str, str] | None,
+    inner: Callable[[], tuple[str, str]],
 ) -> Symptom:
     """Return what is wrong; the lesson follows from what failed: the run, the shape, the example, a size."""
     problem, example = plain(row.problem, 200), shown == _EXAMPLE
@@ -259,19 +295,31 @@ def _symptom(
         return Symptom("wrong", what, "A size that the module accepts is lost in the file.", then, "sizes")
     reason = Message("{output}: {problem}", output=plain(row.output, 60), problem=problem)
     what = Message("With {shown} the file is wrong: {reason}.", shown=shown, reason=reason)
-    causes = [symptom for symptom in known if symptom.lesson in _CAUSES]
-    if causes:
-        return Symptom(
-            "wrong",
-            what,
-            Message("It may be this: {cause}", cause=causes[0].what),
-            causes[0].then,
-            causes[0].lesson,
-        )
+    if cause:
+        why = Message("It may be this: {cause}", cause=cause.what)
+        return Symptom("wrong", what, why, cause.then, cause.lesson)
     if np.isnan(row.difference) and not row.where:  # types, or shapes
         then = "Look for a window, a repeat or a shape that was computed from the example's size."
         return Symptom("wrong", what, "Its type or shape is another than PyTorch's.", then, "window")
-    return Symptom("wrong", what, *inner(), "numbers" if example else "right sizes")
+    return Symptom("wrong", what, *(stale or inner()), "numbers" if example else "right sizes")
+
+
+def _other_weight(network: torch.nn.Module, path: Path) -> tuple[str, str] | None:
+    """Return that a weight of the file has other values than the module's of that name, and what to do."""
+    own = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    for tensor in load_alone(path).graph.initializer:
+        if (weight := own.get(tensor.name)) is None or tuple(tensor.dims) != tuple(weight.shape):
+            continue
+        with suppress(ModelNotReadable, TypeError):  # a type that PyTorch does not have
+            held = torch.from_numpy(weight_array(tensor, path.parent).astype(np.float64))
+            if not torch.allclose(held, weight.detach().cpu().double(), 1e-2, 1e-4, equal_nan=True):
+                return (
+                    Message(
+                        "The file's weight {name} differs from the module's.", name=plain(tensor.name, 80)
+                    ),
+                    "Export again, or load that export's weights in the factory: a new module draws others.",
+                )
+    return None
 
 
 def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[Any, ...]) -> tuple[str, str]:
@@ -321,14 +369,17 @@ def _resized(
 ) -> dict[str, Any]:
     """Return the example at other sizes: drawn, or its own values repeated or cut off."""
     drawn = {} if repeat or inputs.undrawable else inputs.draw(sizes)
-    resized = {}
+    resized: dict[str, Any] = {}
     for value in inputs.values:
-        tensor = torch.as_tensor(fed[value.name]).detach()
+        tensor = fed[value.name] if _is_text(fed[value.name]) else torch.as_tensor(fed[value.name]).detach()
         dims = value.dims or tuple(tensor.shape)
         shape = [
             sizes.get(a, n) if isinstance(a, str) else n for a, n in zip(dims, tensor.shape, strict=True)
         ]
         array, known = drawn.get(value.name), inputs.known(value.name)
+        if _is_text(tensor):
+            resized[value.name] = np.resize(tensor, shape) if array is None else array
+            continue
         if array is not None and [*array.shape] == shape and (known or tensor.is_floating_point()):
             resized[value.name] = torch.from_numpy(np.ascontiguousarray(array)).to(tensor.dtype)
             continue
@@ -341,6 +392,10 @@ def _resized(
     return resized
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OSU"
+
+
 def _lengths(
     repeated: torch.Tensor, example: torch.Tensor, base: Mapping[str, int], sizes: Mapping[str, int]
 ) -> torch.Tensor:
@@ -350,3 +405,22 @@ def _lengths(
         return repeated
     long = next((sizes[axis] for axis, size in base.items() if size == longest and axis in sizes), longest)
     return (repeated.sort(descending=True).values * long // longest).clamp(min=1)
+
+
+def main(path: str, name: str, given: str, cause: dict[str, Any] | None, imports: Sequence[str]) -> None:
+    """Report the comparison; for the arguments see `compare_with`.
+
+    `imports` are entries of the path of the process that asks: a factory may lie there.
+    """
+    say("start")
+    sys.path += [entry for entry in imports if entry not in sys.path]
+    known = Symptom(**cause) if cause else None
+    try:
+        for compared in compare_with(Path(path), name, Path(given) if given else None, known):
+            say("compared", **asdict(compared))
+    except NoReference as error:
+        say("no reference", lines=[error.what, error.why, error.then])
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1], object_hook=from_json))

@@ -22,7 +22,7 @@ SEVERITIES: tuple[Severity, ...] = ("wrong", "risk", "note")
 LESSONS = {
     "arguments": ("06_trace_breakers", "6. What becomes of a Python number that is an input?"),
     "author": ("13_ship_it", "2. What does a torch.export file tell about its author?"),
-    "back ends": ("10_backends_differ", "7. What did eight programs make of 34 files?"),
+    "back ends": ("10_backends_differ", "6. What did eight programs make of 34 files?"),
     "branch": ("02_trace_and_script", "5. A traced `if` keeps one branch, a scripted one becomes an If"),
     "batch": ("15b_quantise_a_transformer", "1. Which MatMuls does dynamic quantisation change?"),
     "bodies": ("08_custom_operators", "8. Does another runtime accept the body?"),
@@ -32,15 +32,15 @@ LESSONS = {
     "data file": ("13_ship_it", "5. Do two files know that they belong together?"),
     "division": ("07_operator_support", "8. Can all links hold, and the result be wrong?"),
     "foreign": ("13_ship_it", "6. A file from somebody else"),
-    "fusion": ("14_is_it_fast", "8. Which fusion is missed?"),
+    "fusion": ("14_is_it_fast", "7. Which fusion is missed?"),
     "half": ("16_half_precision", "2. Who notices that this file overflows?"),
-    "inference": ("11_graph_surgery", "9. Does shape inference correct recorded shapes?"),
+    "inference": ("11_graph_surgery", "8. Does shape inference correct recorded shapes?"),
     "load": ("01_first_deployment", "3. The checker reads the file; it does not run it"),
     "masked": ("17b_what_people_bring", "3. Which wrong masks does the runtime catch?"),
     "mistakes": ("11_graph_surgery", "3. Which mistakes does a check find?"),
     "loop": ("02_trace_and_script", "7. What becomes of a loop with a fixed count?"),
     "numbers": ("20_clinic", "6. The outputs differ: is this patient ill?"),
-    "optimiser": ("14_is_it_fast", "7. What do the four levels change?"),
+    "optimiser": ("14_is_it_fast", "7. Which fusion is missed?"),
     "passed": ("06_trace_breakers", "4. A model may lose its only input"),
     "quantised": ("15_quantise", "4. What does the runtime make of Q and DQ?"),
     "right sizes": ("04b_right_at_every_size", "1. Does a name make every size right?"),
@@ -100,9 +100,9 @@ def finding(
     def decorate(function: Callable[[Seen], Iterable[str | Symptom]]) -> Callable[[Seen], list[Symptom]]:
         @wraps(function)
         def find(seen: Seen) -> list[Symptom]:
-            found = function(seen)
             return [
-                Symptom(severity, one, why, then, lesson) if isinstance(one, str) else one for one in found
+                Symptom(severity, one, why, then, lesson) if isinstance(one, str) else one
+                for one in function(seen)
             ]
 
         return find

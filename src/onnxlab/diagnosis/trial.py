@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.model.distance import Array, largest_difference
-from onnxlab.runtime.apart import attempt, run_once, say
+from onnxlab.runtime.apart import attempt, open_by_path, run_once, say
 from onnxlab.runtime.divergence import expose
 from onnxlab.runtime.refusals import short_reason
-from onnxlab.runtime.values import ModelInputs, Sizes, read_values
+from onnxlab.runtime.session import open_session
+from onnxlab.runtime.values import SIZES, ModelInputs, Sizes, read_values
 
 _LARGEST = 1 << 24
 """Bytes of a file up to which it is loaded a second time, to look inside."""
@@ -41,6 +41,7 @@ def main(model: Path, structure: Path, skip: int, optimised: str, given: str) ->
         optimised: Where to write the model as the runtime rewrites it; empty to leave that out.
         given: Values to run it with, as for `read_values`; empty to draw them.
     """
+    say("start")
     refusal = attempt(lambda: onnx.checker.check_model(str(model)))
     say("checker", error=refusal)
     alone = onnx.load(structure, load_external_data=False)
@@ -73,14 +74,10 @@ def main(model: Path, structure: Path, skip: int, optimised: str, given: str) ->
 
 def _session(model: Path, optimised: str, *, optimise: bool = True) -> Any:  # noqa: ANN401 - the runtime ships no types
     """Return a session, or why there is none."""
-    levels, options = ort.GraphOptimizationLevel, ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
     # Not what depends on the processor: the symptoms of a file are the same everywhere.
-    options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED if optimise else levels.ORT_DISABLE_ALL
-    options.optimized_model_filepath = optimised
+    level = "ENABLE_EXTENDED" if optimise else "DISABLE_ALL"
     try:
-        return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        return open_by_path(model, level=level, rewritten=optimised)
     except Exception as error:  # the runtime raises plain Exception subclasses and RuntimeError
         return short_reason(error)
 
@@ -242,11 +239,7 @@ def is_broken(array: Any) -> bool:  # noqa: ANN401 - an array, or a list
 
 def _broken_inside(model: Path, batch: Mapping[str, Array]) -> set[str]:
     """Return the inner values of a file that are not finite, without the optimiser."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    data = expose(model, only=True).SerializeToString()
-    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = open_session(expose(model, only=True), optimize=False)
     names = [value.name for value in session.get_outputs()]
     return {name for name, array in zip(names, run_once(session, batch), strict=True) if is_broken(array)}
 
@@ -258,7 +251,7 @@ def _half(model: Path, inputs: ModelInputs) -> None:
     proto = onnx.load(model)
     if not any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in proto.graph.initializer):
         return
-    for size in (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512):  # a small batch has few large values
+    for size in SIZES:  # of the first axes, too: a small batch has few large values
         with suppress(Exception):  # sizes that it does not accept
             say("half", broken=sorted(_broken_inside(model, inputs.draw(dict.fromkeys(inputs.axes, size)))))
             return

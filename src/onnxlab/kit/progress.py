@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _State = dict[str, dict[str, Any]]
 """The entry of each exercise, by its id."""
 
-_SHARING = "onnxlab"  # the entry for what is shared with the instructor; no exercise has this name
+_LEARNER = "onnxlab"  # the entry for what the learner has chosen; no exercise has this name
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,22 @@ def record(outcome: "Outcome") -> str:
 
 def set_private(private: bool) -> str:
     """Set whether an instructor's page leaves this learner out; return a message if that fails."""
-    return change_entry(_SHARING, lambda entry: entry.update(private=private))
+    return change_entry(_LEARNER, lambda entry: entry.update(private=private))
 
 
 def is_private() -> bool:
     """Tell whether an instructor's page leaves this learner out."""
-    return read_entries(state_file())[0].get(_SHARING, {}).get("private") is True
+    return read_entries(state_file())[0].get(_LEARNER, {}).get("private") is True
+
+
+def choose_track(name: str) -> str:
+    """Keep the track that the learner follows, "" for none; return a message if that fails."""
+    return change_entry(_LEARNER, lambda entry: entry.update(track=name))
+
+
+def chosen_track() -> str:
+    """Return the name of the track that the learner follows; "" for none."""
+    return str(read_entries(state_file())[0].get(_LEARNER, {}).get("track", ""))
 
 
 def next_hint(exercise: Exercise) -> tuple[int, str]:

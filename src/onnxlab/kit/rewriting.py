@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from onnxlab.kit.exercise import Answers, Judge, Judges
-from onnxlab.kit.exporting import require_model
+from onnxlab.kit.exporting import require_model, require_untouched
 from onnxlab.kit.judging import expecting, require_same_numbers
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
@@ -89,8 +89,9 @@ class Rewriting(Generic[QuestionType]):
         for number in map(int, order):
             question = questions[number]
             with question.as_case():
+                arguments = question.copies()
                 try:
-                    model = answers[self.answer](*question.copies())
+                    model = answers[self.answer](*arguments)
                 except NotImplementedError:
                     raise
                 except Exception as error:  # the judge checks which one
@@ -106,6 +107,7 @@ class Rewriting(Generic[QuestionType]):
                         raise
                     raised[number] = "ValueError" if isinstance(error, ValueError) else type(error).__name__
                     continue
+                require_untouched(arguments, question.arguments.values())
                 if question.possible or (self.mendable and model is not None):
                     work.write_model(f"{self.result}_{number}", require_model(model, f"{self.answer}()"))
                 if not question.possible:

@@ -3,9 +3,11 @@
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 import onnx
+from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
 from onnxlab.errors import ModelNotReadable, UnknownValue
 from onnxlab.message import Message
@@ -242,6 +244,23 @@ def initializers(graph: onnx.GraphProto) -> tuple[Value, ...]:
     return tuple(Value(name, _dtype(kind), tuple(dims)) for name, kind, dims in dense + sparse)
 
 
+def weight_array(tensor: onnx.TensorProto, folder: Path) -> Array:
+    """Return a weight's content; of one in a file beside the model, that file's.
+
+    Raises:
+        ModelNotReadable: If there is none, or it does not fit.
+    """
+    if not uses_external_data(tensor):
+        return tensor_array(tensor)
+    whole = onnx.TensorProto()
+    whole.CopyFrom(tensor)
+    try:
+        load_external_data_for_tensor(whole, str(folder))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelNotReadable(plain(error, 200)) from error
+    return tensor_array(whole)
+
+
 def tensor_array(tensor: onnx.TensorProto) -> Array:
     """Return a tensor's content as an array.
 
@@ -276,8 +295,10 @@ def _declared(info: onnx.ValueInfoProto) -> Value:
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):
         return Value(info.name, _dtype(tensor.elem_type), None)
+    # Older converters write -1 for a size that is not fixed.
     shape = tuple(
-        axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in tensor.shape.dim
+        axis.dim_value if axis.HasField("dim_value") and axis.dim_value >= 0 else axis.dim_param or None
+        for axis in tensor.shape.dim
     )
     return Value(info.name, _dtype(tensor.elem_type), shape)
 

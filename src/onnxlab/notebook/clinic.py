@@ -2,21 +2,24 @@
 
 import torch
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.exporters.export import Export
 from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab.patients.patient import STAGES, Inputs, outcome
 from onnxlab.patients.ward import find_patient, patients
 from onnxlab.tables import Table, table
 
 
+class NoSuchStage(OnnxLabError, ValueError):
+    """An export has no stage of that name."""
+
+
 def clinic() -> Table:
     """Return the table of all patients: name, exporter, symptom."""
-    return table(
-        [
-            {"patient": f"`{one.name}`", "exporter": one.exporter.value, "symptom": one.symptom}
-            for one in patients().values()
-        ]
-    )
+    columns = ("patient", "exporter", "symptom")
+    rows = [(f"`{one.name}`", one.exporter.value, one.symptom) for one in patients().values()]
+    return table([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def patient(name: str) -> "Card":
@@ -70,18 +73,22 @@ class Card:
             Two rows: the stage, and what became of the repair.
 
         Raises:
-            ValueError: If there is no such stage.
+            NoSuchStage: If there is no such stage.
         """
         if stage not in STAGES:
-            raise ValueError(f"{stage!r} is no stage: one of {', '.join(STAGES)} was expected")
-        right_stage = stage == self._patient.stage
+            raise NoSuchStage(
+                "{stage!r} is no stage of an export.",
+                "",
+                "The stages are {stages}.",
+                stage=stage,
+                stages=", ".join(STAGES),
+            )
+        wrong = Message("wrong: look at what the failure names, or at the first value that differs")
         mended = outcome(self._patient, repair)
-        wrong = tr("wrong: look at what the failure names, or at the first value that differs")
+        columns = ("answer", "verdict")
         rows = [
-            {"answer": tr("stage"), "verdict": tr("right") if right_stage else wrong},
-            {
-                "answer": tr("repair"),
-                "verdict": tr("right") if mended.right else f"{tr('wrong')}: {mended.text}",
-            },
+            ("stage", "right" if stage == self._patient.stage else wrong),
+            ("repair", "right" if mended.right else Message("wrong: {problem}", problem=mended.text)),
         ]
-        return table(rows, caption=tr("Explained in chapter {lesson}.", lesson=self._patient.lesson))
+        caption = Message("Explained in chapter {lesson}.", lesson=self._patient.lesson)
+        return table([dict(zip(columns, row, strict=True)) for row in rows], caption=caption)

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from onnxlab.language import tr
+from onnxlab.language import GRAPH_NAMES, tr
 from onnxlab.message import Message
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
@@ -137,8 +137,9 @@ def _markup(form: str, states: Mapping[str, State], prompt: str, hint: str = "")
     for name, state in states.items():
         begin, rest = (html.escape(part) for part in (prompt, state.text[len(prompt) :]))
         bar = f'<i style="width: {state.shape[2]}px; max-width: 100%"></i>' if state.shape else ""
+        title = html.escape(tr(name, GRAPH_NAMES))
         figures += (
-            f"<figure><figcaption>{html.escape(tr(name))}</figcaption><pre><b>{begin}</b>{rest}</pre>"
+            f"<figure><figcaption>{title}</figcaption><pre><b>{begin}</b>{rest}</pre>"
             f"<div>{html.escape(str(state))}</div>{bar}</figure>"
         )
     return f'<div class="onnxlab-completion {form}">{figures}{hint}</div>'

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from onnxlab.diagnosis.examination import examine
-from onnxlab.language import tr
+from onnxlab.message import Message
 from onnxlab.model.load import ModelLike
 from onnxlab.tables import Table, table
 
@@ -30,7 +30,7 @@ def doctor(
     )
     columns = ("severity", "what", "why", "what to do", "section")
     rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
-    size = tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)
-    verdict = tr(found.verdict('reference="net.py:factory"'))
+    size = Message("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)
+    caption = Message.compose(" ", [size, found.verdict('reference="net.py:factory"')])
     cells = [dict(zip(columns, row, strict=True)) for row in rows]
-    return table(cells, columns, caption=f"{size} {verdict}", bad=("wrong",))
+    return table(cells, columns, caption=caption, bad=("wrong",))

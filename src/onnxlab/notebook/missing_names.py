@@ -6,7 +6,7 @@ from typing import Any
 from IPython.core.getipython import get_ipython
 
 import onnxlab
-from onnxlab.language import requested_language, speaking, speech, tr
+from onnxlab.language import chosen_language, speaking, speech, tr
 
 
 def explain_missing_names() -> None:
@@ -27,6 +27,6 @@ def _explain(
     if kind is not NameError or name not in vars(onnxlab)["__all__"] or name in shell.user_ns:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return
-    with speaking(speech(requested_language())):  # no cell has chosen a language yet
+    with speaking(speech(chosen_language()[0])):  # no cell has chosen a language yet
         print(tr("{name} is not defined: since this kernel started, no cell has imported it.", name=name))
         print(tr("Run the cells above first: in the menu, Run > Run All Above Selected Cell."))

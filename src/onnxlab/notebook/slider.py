@@ -64,7 +64,8 @@ def slider(
         start=start,
     )
     hint = f"<p><em>{here}</em></p>"
-    text = "\n".join(tr(str(part)) for part in parts(start))
+    # An image's text is an address in memory, another one in each run.
+    text = "\n".join(tr(str(part)) for part in parts(start) if not hasattr(part, "_repr_png_"))
     display_saved_and_live(
         f"{_STYLE}{saved}{first}{hint}</div>",
         text,

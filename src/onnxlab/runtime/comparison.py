@@ -126,7 +126,8 @@ def named_leaves(values: object) -> list[tuple[str, Any]]:
 def as_tensor(value: Any) -> Any:  # noqa: ANN401 - of texts, which torch does not have, an array
     """Return a value as a tensor on the CPU, and texts as an array of objects."""
     if isinstance(value, torch.Tensor):
-        return value.detach().cpu().to_dense()
+        value = value.detach().cpu()
+        return value.dequantize() if value.is_quantized else value.to_dense()
     array = np.array(value)
     if array.dtype.name == "bfloat16":  # NumPy has no such type: it comes from the package ml_dtypes
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -172,6 +173,10 @@ def compare_output(
         problem = "" if np.array_equal(got, wanted) else f"{got} instead of {wanted}"
         return ComparedOutput(name, where="texts", problem=problem)
     kind = expected.dtype if isinstance(expected, torch.Tensor) else wanted.dtype
+    if isinstance(expected, torch.Tensor) and expected.is_quantized:
+        by_channel = "channel" in str(expected.qscheme())
+        step = float(expected.q_per_channel_scales().max()) if by_channel else expected.q_scale()
+        kind, atol = wanted.dtype, step if atol is None else atol  # rounded to the next whole number
     if kind not in TOLERANCE:
         return compare_elements(name, wanted, got, 0, -1)  # only what is equal is close
     defaults = zip((rtol, atol), TOLERANCE[kind], strict=True)
@@ -187,6 +192,7 @@ def compare_outputs(
     sides are dicts with the same keys, and otherwise in order. An element is right if both values are equal
     or NaN, or if they differ by at most `atol + rtol * |expected|`. Whole numbers, Boolean values and texts
     must be equal. A number of Python, such as a size that `forward` returns, matches any width of its kind.
+    A quantised tensor of PyTorch's is dequantised, and may be wrong by one step of its scale.
 
     `torch.testing.assert_close` has the same rule for an element. It differs in this: its defaults are for
     two runs of PyTorch and too narrow for another runtime, which adds in another order; it has no texts; and

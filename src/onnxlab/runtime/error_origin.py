@@ -212,15 +212,15 @@ def _run(model: onnx.ModelProto, names: Sequence[str], feed: Mapping[str, Array]
     except Exception:  # the runtime raises plain Exception subclasses; half of the values may do
         if len(names) == 1:
             return {}
-        found: dict[str, Array] = {}
+        values: dict[str, Array] = {}
         for part in (names[: len(names) // 2], names[len(names) // 2 :]):
             kept = {value.name: value for value in model.graph.output}
             smaller = onnx.ModelProto()
             smaller.CopyFrom(model)
             del smaller.graph.output[:]
             smaller.graph.output.extend(kept[name] for name in part)
-            found |= _run(smaller, part, feed)
-        return found
+            values |= _run(smaller, part, feed)
+        return values
     pairs = zip(names, results, strict=True)
     return {name: x for name, x in pairs if isinstance(x, np.ndarray) and x.dtype.kind in "fiub"}
 
@@ -252,7 +252,7 @@ class _Search:
         before = self._output_errors({})
         ranked = sorted(regions, key=lambda region: -excess[region.value])
         worst = [region for region in ranked if self._is_suspect(region, limits)][:_MOST]
-        suspects = [found for region in worst if (found := self._repaired(region, before))]
+        suspects = [*filter(None, (self._repaired(region, before) for region in worst))]
         together = {region.value: expected[region.value] for region in suspects}
         most = [region for region in ranked if math.isfinite(region.added) and region.added > 0][:3]
         return Origin(

@@ -239,11 +239,12 @@ def feed(
 
 def run_session(session: ort.InferenceSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a session and return its outputs by name; bfloat16, which NumPy does not have, as torch tensors."""
+    tensors = {name: as_tensor(value) for name, value in inputs.items()}
     copies = {
-        name: as_tensor(value)
-        if isinstance(value, str)
-        else as_tensor(value).clone(memory_format=torch.contiguous_format)
-        for name, value in inputs.items()
+        name: value.clone(memory_format=torch.contiguous_format)
+        if isinstance(value, torch.Tensor)
+        else value  # texts: a copy already
+        for name, value in tensors.items()
     }
     outputs = [value.name for value in session.get_outputs()]
     if not any("bfloat16" in value.type for value in (*session.get_inputs(), *session.get_outputs())):

@@ -2,7 +2,9 @@
 
 import ast
 import itertools
+import math
 import re
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,19 +25,31 @@ Sizes = Mapping[str, int]
 _LARGEST = 1 << 24
 """Elements of an input at most."""
 _BATCHES = (3, 4, 5, 8, 16, 32)
-_SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
+SIZES = (32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512)
+"""What is tried for an axis until a model runs."""
 _SAME = frozenset(
     {"Cast", "CastLike", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile"}
     | {"Transpose", "Unsqueeze"}
 )
 """Operators whose result has the elements of their first input."""
 _KEEPING = frozenset(
-    {"BatchNormalization", "BitShift", "CumSum", "DequantizeLinear", "Div", "Dropout", "GRU", "Gather"}
+    {
+        "ArrayFeatureExtractor",
+        "BatchNormalization",
+        "BitShift",
+        "CumSum",
+        "DequantizeLinear",
+        "Div",
+        "Dropout",
+        "GRU",
+        "Gather",
+    }
     | {"EmbedLayerNormalization", "GatherBlockQuantized", "GatherElements", "GatherND", "LSTM", "Mod", "RNN"}
     | {
         "NegativeLogLikelihoodLoss",
         "QuantizeLinear",
         "ReverseSequence",
+        "RoiAlign",
         "RotaryEmbedding",
         "ScatterElements",
         "ScatterND",
@@ -75,9 +89,9 @@ def read_values(path: Path) -> list[dict[str, Array]]:
         if arrays:
             return [{entry.stem: _texts(np.load(entry, allow_pickle=False)) for entry in arrays}]
         if not path.is_dir():
+            if not zipfile.is_zipfile(path):
+                raise ValueError("It is no .npz file, which has a name for each array.")
             with np.load(path, allow_pickle=False) as held:
-                if not isinstance(held, np.lib.npyio.NpzFile):
-                    raise ValueError("one array without a name; an .npz file has a name for each")
                 return [{name: _texts(array) for name, array in held.items()}]
     except Exception as error:  # NumPy and zipfile raise many kinds
         raise NoValues(
@@ -94,9 +108,13 @@ def _texts(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind == "U" else array
 
 
-def draw_values(model: onnx.ModelProto, sizes: Sizes, seed: int = 0) -> dict[str, Array]:
-    """Draw a value for each input of a model; see `ModelInputs.draw`."""
-    return ModelInputs(model).draw(sizes, seed)
+def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with the shapes of its inner values, where ONNX can tell them."""
+    try:
+        onnx.checker.check_model(model)  # with what it refuses, inference can end the process
+        return onnx.shape_inference.infer_shapes(model)
+    except Exception:  # ONNX raises many kinds
+        return model
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,7 @@ class ModelInputs:
         values: The inputs as they are declared, without weights that are inputs, too.
         axes: The names of the axes whose sizes are free, each once.
         first: Those that are nothing but first axes: batches, mostly.
+        switches: What an input can be that is one value and mostly chooses a branch, by its name.
         undrawable: Why nothing can be drawn for an input, by its name.
     """
 
@@ -128,10 +147,10 @@ class ModelInputs:
         weights = {tensor.name for tensor in model.graph.initializer}
         self.values = tuple(value for value in declared(model.graph.input) if value.name not in weights)
         self._graph = _Uses(model)
-        # An axis without a name is an axis of its own.
+        # An axis without a name, or with the question mark of some converters, is an axis of its own.
         self._shapes = {
             value.name: tuple(
-                axis if isinstance(axis, int) else axis or f"{value.name} axis {i}"
+                axis if isinstance(axis, int) or (axis and axis != "?") else f"{value.name} axis {i}"
                 for i, axis in enumerate(value.dims or ())
             )
             for value in self.values
@@ -141,6 +160,7 @@ class ModelInputs:
         self.axes = tuple(name for name in names if name not in self._derived)
         later = {axis for shape in self._shapes.values() for axis in shape[1:]}
         self.first = frozenset(axis for axis in self.axes if axis not in later)
+        self.switches = {value.name: settings for value in self.values if (settings := self._settings(value))}
         self.undrawable = {
             value.name: reason for value in self.values if (reason := self._why_undrawable(value))
         }
@@ -152,6 +172,14 @@ class ModelInputs:
             kind = value.dtype.removeprefix("Unknown type ").removesuffix("_type")
             return Message("its type is {kind}", kind=kind)
         return ""
+
+    def _settings(self, value: Value) -> list[Any]:
+        """Return what an input of one value can be: on and off, or the numbers that it is compared with."""
+        single = value.dims is not None and set(self._shapes[value.name]) <= {1}
+        if single and value.dtype == "bool":
+            return [True, False]
+        compared = self._graph.compared(value.name) if single and "int" in value.dtype else []
+        return [*compared, compared[-1] + 1] if compared and not self.known(value.name) else []
 
     def complete(self, sizes: Sizes) -> dict[str, int]:
         """Return sizes with those that follow from them: "past + tokens", the total of past and tokens."""
@@ -165,8 +193,14 @@ class ModelInputs:
         if not self.axes:
             yield {}
             return
+        # A state's second axis is its batch, too: where it has no name, nothing tells so.
+        last = {shape[-1] for shape in self._shapes.values() if shape}
+        inner = set(self.axes) - last - self.first
+        for small in [self.first, self.first | inner] if inner else [self.first]:
+            for size, batch in itertools.product(SIZES, (2, 1)):
+                yield {axis: batch if axis in small else size for axis in self.axes}
         # A batch of another size last: a file that was frozen at it accepts no other.
-        for size, batch in [*itertools.product(_SIZES, (2, 1)), *itertools.product(_SIZES[:6], _BATCHES)]:
+        for size, batch in itertools.product(SIZES[:6], _BATCHES):
             yield {axis: batch if axis in self.first else size for axis in self.axes}
         fixed = (size for dims in self._graph.weights.values() for size in dims if isinstance(size, int))
         held = sorted({size for size in fixed if 1 < size <= 4096})
@@ -190,6 +224,23 @@ class ModelInputs:
             for use in self._graph.reached(value.name, direct="float" in value.dtype)
         )
 
+    @property
+    def seeds(self) -> range:
+        """Seeds, besides 0, that set the switches otherwise."""
+        return range(1, min(8, math.prod(map(len, self.switches.values()))))
+
+    def tables(self, name: str) -> list[tuple[str, int]]:
+        """Return the values whose rows an input numbers, with how many numbers a row has."""
+        nodes = [use.node for use in self._graph.uses(name) if use.port == 1]
+        last = self._shapes[name][-1:]
+        widths = {"Gather": 1} | ({"GatherND": last[0]} if last and isinstance(last[0], int) else {})
+        return [
+            (node.input[0], widths[node.op_type])
+            for node in nodes
+            if node.op_type in widths
+            and not any(a.name in ("axis", "batch_dims") and a.i for a in node.attribute)
+        ]
+
     def known(self, name: str) -> bool:
         """Whether the graph tells which numbers an input takes."""
         return any(use.key in _RULES for use in self._graph.uses(name))
@@ -209,7 +260,7 @@ class ModelInputs:
 
         Args:
             sizes: A size for each free axis.
-            seed: Another seed draws other values.
+            seed: Another seed draws other values, and sets the switches otherwise.
 
         Raises:
             NoValues: Nothing can be drawn for an input.
@@ -224,11 +275,15 @@ class ModelInputs:
                 reason=reason,
             )
         filled = self.complete(sizes)
-        drawn = {}
+        drawn, settling = {}, seed
         for number, value in enumerate(self.values):
             shape = self.shape(value.name, filled)
             if np.prod(shape, dtype=object) > _LARGEST:
-                raise MemoryError(shape)
+                raise MemoryError(f"values of {value.name}, {shape}, were not drawn: too large")
+            if settings := self.switches.get(value.name):
+                settling, setting = divmod(settling, len(settings))
+                drawn[value.name] = np.full(shape, settings[setting], _dtype(value))
+                continue
             random = np.random.default_rng([seed, number])
             drawn[value.name] = self._drawn(value, shape, filled, random)
         return drawn
@@ -332,6 +387,7 @@ class _Uses:
         self.shapes: dict[str, tuple[int | str | None, ...]] = {}
         self._readers: dict[str, list[_Use]] = defaultdict(list)
         self._makers: dict[str, onnx.NodeProto] = {}
+        self._carried: dict[str, list[str]] = defaultdict(list)  # out of a branch or a loop
         self._constants: dict[str, onnx.TensorProto] = {}
         self._bodies = {(f.domain, f.name): (number, f) for number, f in enumerate(model.functions)}
         for graph in graphs(model.graph):
@@ -349,6 +405,9 @@ class _Uses:
             for port, name in enumerate(node.input):
                 self._readers[scope + name].append(_Use(node, port))
             self._makers |= {scope + name: node for name in node.output}
+            for _, graph in subgraphs(node):  # a Loop's first result is its condition
+                for value, name in zip(graph.output[node.op_type == "Loop" :], node.output, strict=False):
+                    self._carried[value.name].append(name)
             if node.op_type == "Constant":
                 tensors = [a.t for a in node.attribute if a.name == "value"]
                 self._constants |= (
@@ -360,6 +419,9 @@ class _Uses:
         pending, seen = [("", name)], {("", name)}
         while pending:
             scope, name = pending.pop(0)
+            outside = [(scope, outer) for outer in self._carried.get(name, ()) if (scope, outer) not in seen]
+            pending += outside
+            seen.update(outside)
             for use in self._readers.get(scope + name, ()):
                 yield use
                 node, targets = use.node, []
@@ -385,8 +447,8 @@ class _Uses:
 
     def texts(self, name: str) -> list[str]:
         """Return the texts that the nodes which read a value list: categories, keys."""
-        found = [a for use in self.uses(name) for a in use.node.attribute if a.strings]
-        return list(dict.fromkeys(text.decode(errors="replace") for a in found for text in a.strings))
+        texts = [text for use in self.uses(name) for a in use.node.attribute for text in a.strings]
+        return list(dict.fromkeys(text.decode(errors="replace") for text in texts))
 
     def compared(self, name: str) -> list[int]:
         """Return the constants that the elements of a value are compared with."""
@@ -460,16 +522,25 @@ class _Question:
         return self.random.integers(0, max(1, limit), self.shape)
 
 
-def _index(table: int, *, along: bool = True) -> Callable[[_Question], Array]:
+def _index(table: int) -> Callable[[_Question], Array]:
     """Numbers of the rows that the node looks up in what it reads at a port."""
 
     def rule(q: _Question) -> Array:
         dims = q.read(table) or []
         axis = q.attribute("axis", 0)
-        known = [dims[axis]] if along and -len(dims) <= axis < len(dims) else dims
+        known = [dims[axis]] if -len(dims) <= axis < len(dims) else dims
         return q.below(min(known, default=1))
 
     return rule
+
+
+def _places(q: _Question) -> Array:
+    """Places in what the node reads: along the last axis of the input, a number for each axis of it."""
+    dims = (q.read(0) or [])[q.attribute("batch_dims", 0) :]
+    width = q.shape[-1] if q.shape else 0
+    if len(dims) < width:
+        return q.below(min(dims, default=1))
+    return q.random.integers(0, np.maximum(1, np.array(dims[:width], int)), q.shape)
 
 
 def _sizes_made(port: int = 0) -> Callable[[_Question], Any]:
@@ -567,13 +638,15 @@ _RULES: dict[tuple[str, int], Callable[[_Question], Any]] = {
         (name, 1): _index(0)
         for name in ("Gather", "GatherElements", "ScatterElements", "GatherBlockQuantized")
     },
-    **{(name, 1): _index(0, along=False) for name in ("GatherND", "ScatterND")},
+    **{(name, 1): _places for name in ("GatherND", "ScatterND")},
     **{(f"{name}Loss", 1): _class for name in ("NegativeLogLikelihood", "SoftmaxCrossEntropy")},
     ("RotaryEmbedding", 1): lambda q: _index(2)(q) if q.kind.kind == "i" else None,  # of ONNX Runtime
     ("RotaryEmbedding", 3): lambda q: _index(1)(q) if q.kind.kind == "i" else None,
     ("TensorScatter", 2): _always(0),
     ("EmbedLayerNormalization", 0): _index(2),
     ("EmbedLayerNormalization", 1): _index(4),
+    ("ArrayFeatureExtractor", 1): lambda q: q.below((q.read(0) or [1])[-1]),
+    ("RoiAlign", 2): _index(0),
     **{(name, 1): _sizes_made() for name in ("Expand", "Reshape", "CenterCropPad")},
     **{(name, 3): _sizes_made() for name in ("Resize",)},
     ("ConstantOfShape", 0): _sizes_made(),

@@ -191,7 +191,6 @@ CONTRACTS = {
             WrongAnswer("nearest", letterbox({'"linear"': '"nearest"'}), "one pixel of several"),
             WrongAnswer("no row is left", letterbox({"Max (rounded, one)": "Identity (rounded)"}), "At least one row stays"),
             WrongAnswer("a side of 16", letterbox({_SIDE: f"{_SIDE}\n    side = 16"}), "A network"),
-            WrongAnswer("another name", letterbox({"[n, 4] boxes)": "[n, 4] found_boxes)", "boxes = Min": "found_boxes = Min"}), "the model's outputs are not the ones asked for"),
             WrongAnswer("the network alone", (lambda network: network,), "the model's inputs are not the ones asked for"),
         ),
     ),
@@ -209,7 +208,6 @@ CONTRACTS = {
             WrongAnswer("scores as a column", best({", scores[order]": ", scores[order, None]"}), "best_scores has another shape"),
             WrongAnswer("by NumPy", best({_ORDER: "torch.from_numpy((-scores.detach().numpy()).argsort()[: self.k].copy())"}), "Are k rows left, the best first"),
             WrongAnswer("boxes only", best({", scores[order]": ""}), "a tuple or list was expected"),
-            WrongAnswer("a function", (lambda k: lambda boxes, scores: None,), "a Module was expected"),
         ),
     ),
     "suppress": Contract(
@@ -234,7 +232,6 @@ CONTRACTS = {
             WrongAnswer("scores not turned", suppress({"Transpose (sure)": "Identity (sure)"}), "A detector with"),
             WrongAnswer("the best of all, by TopK", suppress({_SCORES: "unsorted = GatherND (by_class, places)  scores, order = TopK (unsorted, most)"}), "One object, found once"),
             WrongAnswer("int32", suppress({"int64[k] classes)": "int32[k] classes)", _CLASSES: "wide = Gather <axis = 1> (chosen, one)  classes = Cast <to = 6> (wide)"}), "Which element type"),
-            WrongAnswer("the detector alone", (lambda detector, *_: detector,), "the model's outputs are not the ones asked for"),
         ),
     ),
 }

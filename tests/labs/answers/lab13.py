@@ -12,11 +12,10 @@ scale = partial(solution, "scale-fault")
 louder = partial(solution, "louder-fault")
 CLIP = "signal = (x * 1.5).clamp(-6, 6)"
 WITNESS = 'return "capture", (torch.tensor([[9.0]]),)'
-NORTH = 'return "translate", (torch.tensor([0.0]), torch.tensor([-1.0]))'
 HEADING = "torch.where(north == 0, on_axis, torch.atan2(north, east))"
+HALF = "2 * torch.atan(north / (torch.sqrt(north * north + east * east) + east))"
 SCORE = "score = 1 / (1 + torch.exp(-x))"
 SCALE = "torch.where(x > 2, x, torch.nn.functional.softplus(x))"
-ABOVE = 'return "translate", (torch.tensor([[3.0]]),)'
 LOUDER = "torch.maximum(left.int(), right.int()).short()"
 CHANNELS = 'return "load", (torch.tensor([1], dtype=torch.int16), torch.tensor([2], dtype=torch.int16))'
 
@@ -48,14 +47,12 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("another stage", heading({'"translate"': '"run"'}), "does not arise at stage 'run'"),
             WrongAnswer("a vector off the axes", heading({"[0.0]": "[0.5]"}), "agree for these inputs"),
-            WrongAnswer("one input", heading({NORTH: 'return "translate", (torch.tensor([0.0]),)'}), "inputs returned: 1; inputs of the module: 2"),
-            WrongAnswer("unequal lengths", heading({"[-1.0]": "[-1.0, 1.0, 2.0]", "[0.0]": "[0.0, 1.0]"}), "PyTorch does not accept"),
-            WrongAnswer("whole numbers", heading({"[0.0]": "[0]"}), "int64 with one axis"),
             WrongAnswer("right in the file only", heading({HEADING: f"{HEADING} if torch.onnx.is_in_onnx_export() or torch.compiler.is_exporting() else north * 0"}), "In PyTorch, the repaired module does not return what IllHeading returns"),
             WrongAnswer("nearly zero is zero", heading({"north == 0": "abs(north) < 1e-3"}), "In PyTorch"),
+            WrongAnswer("half the angle", heading({HEADING: f"torch.where(north == 0, on_axis, {HALF})"}), "In PyTorch"),
             WrongAnswer("no heading of minus pi", heading({HEADING: f"(lambda y: torch.where(y <= -torch.pi, torch.pi, y))({HEADING})"}), "In PyTorch"),
             WrongAnswer("the ill module", heading({HEADING: "torch.atan2(north, east)"}), "Go round the circle"),
-            WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "3.14159"),
+            WrongAnswer("zero on the axis", heading({HEADING: "torch.where(north == 0, north, torch.atan2(north, east))"}), "for north 0, east -1: "),
             WrongAnswer("no half-planes", heading({HEADING: "torch.where(north == 0, on_axis, torch.atan(north / east))"}), "The outputs differ from PyTorch's"),
         ),
     ),
@@ -67,10 +64,8 @@ CONTRACTS = {
         ),
         wrong=(
             WrongAnswer("another stage", scale({'"translate"': '"capture"'}), "does not arise at stage 'capture'"),
-            WrongAnswer("no stage", scale({'"translate"': '"rule"'}), "'rule' is not a stage"),
             WrongAnswer("below the threshold", scale({"[[3.0]]": "[[1.5]]"}), "agree for these inputs"),
             WrongAnswer("a vector", scale({"[[3.0]]": "[3.0]"}), "float32 with one axis"),
-            WrongAnswer("the stage alone", scale({ABOVE: 'return "translate"'}), "a tuple was expected"),
             WrongAnswer("no threshold", scale({SCALE: "torch.nn.functional.softplus(x)"}), "just above it"),
             WrongAnswer("the threshold belongs to the wrong side", scale({"x > 2": "x >= 2"}), "The outputs differ from PyTorch's"),
             WrongAnswer("frozen", scale({SCALE: SCALE + " + torch.zeros(2, 3)"}), "This happened for the repaired module in PyTorch", Status.ERROR),
@@ -109,7 +104,7 @@ CONTRACTS = {
             WrongAnswer("a softmax", shares({SCORE: "score = torch.softmax(x, 1)"}), "In PyTorch, the repaired module does not return what IllShares returns"),
             WrongAnswer("a small number is added", shares({"score.sum(1, keepdim=True)": "(score.sum(1, keepdim=True) + 1e-9)"}), "In PyTorch"),
             WrongAnswer("over the first axis", shares({"score.sum(1": "score.sum(0"}), "In PyTorch"),
-            WrongAnswer("changes its input", shares({SCORE: "score = 1 / (1 + torch.exp(x.neg_()))"}), "An input that was passed to the module was changed"),
+            WrongAnswer("changes its input", shares({SCORE: "score = 1 / (1 + torch.exp(x.neg_()))"}), "An argument was changed by the call"),
         ),
     ),
 }

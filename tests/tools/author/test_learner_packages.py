@@ -78,6 +78,7 @@ def run_notebook(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_notebook_with_an_optional_package_is_run_without_it_and_with_it(run_notebook):
     passed = run_notebook((IMPORTED, "", []), (ASKED, "True\n", ["optional"]), ("import polib", "", []))
     alone, both = "notebooks/chapter.ipynb::Cell", "notebooks/chapter.ipynb with polib::Cell"
@@ -91,6 +92,7 @@ def test_a_notebook_with_an_optional_package_is_run_without_it_and_with_it(run_n
     }
 
 
+@pytest.mark.slow
 def test_the_output_of_an_optional_cell_is_compared_with_the_package(run_notebook):
     passed = run_notebook((IMPORTED, "", []), (ASKED, "False\n", ["optional"]), (ASKED, "True\n", []))
     assert [name for name, right in passed.items() if not right] == [
@@ -99,11 +101,13 @@ def test_the_output_of_an_optional_cell_is_compared_with_the_package(run_noteboo
     ]
 
 
+@pytest.mark.slow
 def test_a_notebook_without_one_is_run_once_and_every_output_compared(run_notebook):
     assert run_notebook(("print(1)", "2\n", ["optional"])) == {"notebooks/chapter.ipynb::Cell 0": False}
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(ORDINARY is None, reason="only root can become another user")
 def test_a_chapter_runs_as_an_ordinary_user(tmp_path):
     tmp_path.chmod(0o755)

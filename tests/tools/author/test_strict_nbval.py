@@ -36,10 +36,7 @@ HOLES = {
     "unknown magic": (ran(MAGIC, UNKNOWN, stream="stderr"), "IPython did not run the line"),
     "does not raise": (ran("print(1)", "1\n", tags=RAISES), "raises-exception and did not raise"),
     "never ran": (new_code_cell("print(1)"), "The saved cell has not run"),
-    "new warning": (
-        ran("# NBVAL_IGNORE_OUTPUT\nimport warnings\nwarnings.warn('new')"),
-        "UserWarning: new",
-    ),
+    "new warning": (ran("# NBVAL_IGNORE_OUTPUT\nimport warnings\nwarnings.warn('new')"), "UserWarning: new"),
 }
 HOLES_IN_LABS = {"unknown magic of a lab": (new_code_cell(MAGIC), "IPython did not run the line")}
 CORRECT = {

@@ -18,10 +18,10 @@ from onnxlab.language import Speech, is_pattern, speaking, speech
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.coverage import coverage_sources, translated_coverage
-from tools.author.translation.edition import Edition, generated
+from tools.author.translation.edition import Edition, generated, written_by_hand
 from tools.author.translation.edition import _translations as usable
-from tools.author.translation.lint import Glossary, faults
-from tools.author.translation.outputs import template, templates
+from tools.author.translation.lint import Glossary, faults, page_faults
+from tools.author.translation.outputs import shown_texts, template, templates, translate_output
 from tools.author.translation.units import Kind, units
 
 ROOT = Path(__file__).parents[3]
@@ -83,13 +83,24 @@ def code_without_words(source: str) -> str:
         return source
 
 
-def test_no_translation_is_wrong_and_no_file_out_of_step():
-    assert list(Edition(ROOT, "zh").faults()) == []
+@pytest.fixture(scope="module")
+def committed() -> Edition:
+    return Edition(ROOT, "zh")
+
+
+def test_no_translation_is_wrong_and_no_file_out_of_step(committed):
+    assert list(committed.faults()) == []
 
 
 @pytest.mark.release
-def test_no_text_is_untranslated():
-    assert list(Edition(ROOT, "zh").untranslated()) == []
+def test_no_text_is_untranslated(committed):
+    assert list(committed.untranslated()) == []
+
+
+def test_words_with_a_context_are_listed_for_a_reader(committed):
+    words = [line.split("\t") for line in committed.words_in_context()]
+    assert all(len(word) == 4 for word in words)
+    assert ["{graph}", "quantised", "\u91cf\u5316\u540e"] in [word[:3] for word in words]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
@@ -257,7 +268,7 @@ def test_translations_replace_their_texts_and_the_rest_stays():
         'What "is" it?': "\u201c\u662f\u201d\u4ec0\u4e48\uff1f",
     }
     first, second = translated(cells, words)
-    assert first["source"] == "# \u6807\u9898\n\nSome *words*, and `code`."
+    assert first["source"] == "# \u6807\u9898\n\nSome *words*, and `code`. <sup>\u82f1\u6587</sup>"
     assert second["source"] == (
         'import onnxlab\n\nonnxlab.speak("zh")\n\n'
         "x = 1  # \u6ce8\u91ca\n"
@@ -278,14 +289,65 @@ def test_links_lead_where_they_led_and_to_translated_pages():
     edition = generated(notebook(markdown(text)), PurePosixPath("notebooks/01_a.ipynb"), {}, "zh", exists)
     assert edition["cells"][0]["source"] == (
         "[a](02_b.ipynb) [b](../../docs/coverage.md) [c](../../labs/zh/lab01_x.ipynb#top) "
-        "[d](https://onnx.ai) [English](../01_a.ipynb)"
+        "[d](https://onnx.ai) [English](../01_a.ipynb) <sup>\u82f1\u6587</sup>"
     )
+
+
+def test_a_text_without_a_translation_has_a_mark_and_a_heading_and_code_have_none():
+    cells = [markdown("# A title\n\nOne.\n\n- two\n- three"), code("x = 1  # a comment")]
+    first, second = translated(cells, {"two": "\u4e8c"})
+    mark = " <sup>\u82f1\u6587</sup>"
+    assert first["source"] == f"# A title\n\nOne.{mark}\n\n- \u4e8c\n- three{mark}"
+    assert second["source"] == f"{SPEAKS}x = 1  # a comment"
+
+
+def test_a_word_has_the_translation_of_the_place_in_which_it_stands():
+    rows = [["what", "p50"], ["runs", "10 ms"]]
+    table = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    shown = {"text/html": f'<table class="onnxlab-table">{table}</table>', "text/plain": ""}
+    pictures = "<figure><figcaption>runs</figcaption></figure>"
+    graph = {
+        "text/html": f'<div class="onnxlab-graph">{pictures}</div>',
+        "text/plain": "Graph(runs, 3 nodes)",
+    }
+    contexts = {"what | p50": {"runs": "\u4e00"}, "{graph}": {"runs": "\u4e8c"}}
+    with speaking(Speech({"runs": "\u4e09", "3 nodes": "3"}, {}, contexts=contexts)):
+        for data in (shown, graph):
+            translate_output({"output_type": "display_data", "data": data}, "", {})
+    assert "<td>\u4e00</td>" in shown["text/html"]
+    assert "\u4e00" in shown["text/plain"]
+    assert "<figcaption>\u4e8c</figcaption>" in graph["text/html"]
+    assert graph["text/plain"] == "Graph(\u4e8c\uff0c3)"
+
+
+def test_the_names_of_graphs_and_the_cases_of_a_live_note_are_texts():
+    cell = code(
+        'for spin, label in (("1", "many threads"), ("0", "one thread")):\n'
+        '    live_note(f"{label}: slow")\ngraph(model, other, names=("as it runs", "float32"))'
+    )
+    assert {(text, where) for _, text, where in shown_texts(notebook(cell), ())} == {
+        ("many threads", ""),
+        ("one thread", ""),
+        ("{label}: slow", ""),
+        ("as it runs", "{graph}"),
+        ("float32", "{graph}"),
+    }
+
+
+def test_a_printed_card_of_the_clinic_is_translated_but_for_its_code():
+    text = "index-put (TorchScript)\nIt is wrong.\nReported in pytorch#1.\nclass It is wrong.\n"
+    output = {"output_type": "stream", "name": "stdout", "text": text}
+    words = {"It is wrong.": "\u9519", "Reported in {threads}.": "\u6765\u6e90 {threads}"}
+    with speaking(Speech(words, {"Reported in {threads}.": words["Reported in {threads}."]})):
+        translate_output(output, 'print(patient("index-put"))', {})
+    assert output["text"].split("\n")[1:4] == ["\u9519", "\u6765\u6e90 pytorch#1", "class It is wrong."]
 
 
 CHAPTER = (
     markdown("# A chapter"),
     code(
-        "from onnxlab import expect_error, expect_warning, graph, predict, predict_grid, table\nimport onnx"
+        "from onnxlab import clinic, doctor, expect_error, graph, patient, predict, predict_grid, table\n"
+        "import onnx"
     ),
     code('guess = predict("Does it pass?", ["yes", "no"])'),
     code(
@@ -304,6 +366,9 @@ CHAPTER = (
         'graph(model, other, names=["static", "dynamic"])'
     ),
     code("graph(model, highlight=['nowhere'])"),
+    code("doctor(model)"),
+    code("card = patient('index-put')\nprint(card)\nclinic()"),
+    code("card.check('load', card.module)"),
     code('loads = predict("Does it load?", ["runs", "an error"])'),
     code('loads.reveal("an error")'),
     code("graph(model, other)"),
@@ -314,11 +379,7 @@ CHAPTER = (
         "graph(onnx.parser.parse_model(head + ' { ' + nodes + ' }'))"
     ),
 )
-WORDS = {
-    "Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f",
-    "A caption": "\u6807\u9898",
-    "from": "\u4ece",
-}
+WORDS = {"Does it pass?": "\u80fd\u901a\u8fc7\u5417\uff1f", "A caption": "\u6807\u9898", "from": "\u4ece"}
 
 
 COVERAGE = """# A title
@@ -368,11 +429,14 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     folder.mkdir(parents=True)
     english = execute(notebook(*copy.deepcopy(CHAPTER)), tmp_path / "notebooks" / "a.ipynb")
     texts = speech("zh").texts
-    with speaking(Speech(texts | WORDS, {text: texts[text] for text in texts if is_pattern(text)})):
+    patterns = {text: texts[text] for text in texts if is_pattern(text)}
+    with speaking(Speech(texts | WORDS, patterns, contexts=speech("zh").contexts)):
         edition = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
     write(edition, folder / "a.ipynb")
     shown = [output.get("data", output) for cell in edition["cells"] for output in cell.get("outputs", [])]
     outputs = str([{kind: text for kind, text in data.items() if "+json" not in kind} for data in shown])
+    for word in ("symptom", "Reported in", "what to do", "repair", "wrong", "risks"):
+        assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
     for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph", "more operators"):
         assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
     edition["cells"][1]["source"] = edition["cells"][1]["source"].replace('onnxlab.speak("zh")', "")
@@ -408,6 +472,7 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
         ("See [this](a.md).", "\u89c1[\u8fd9\u91cc](b.md)\u3002", "links"),
         ("It is so.", "\u662f\u8fd9\u6837,\u771f\u7684\u3002", "half-width"),
         ("It is torch.", "\u8fd9\u662ftorch\u3002", "no space"),
+        ("**So.** One.", "**\u8fd9\u6837\u3002** \u4e00\u3002", "within emphasis"),
         ("An operator.", "\u4e00\u4e2a\u8fd0\u7b97\u7b26\u3002", "\u8fd0\u7b97\u7b26"),
         ("A tensor.", "\u4e00\u4e2a\u6570\u7ec4\u3002", "tensor"),
         ("You see it.", "\u60a8\u770b\u5230\u4e86\u3002", "\u60a8"),
@@ -454,3 +519,32 @@ def test_no_sentence_of_the_package_stands_in_english_in_a_chinese_notebook(page
         source for source, chinese in speech("zh").texts.items() if len(source) > 30 and source != chinese
     ]
     assert [sentence for sentence in sentences if sentence in text] == []
+
+
+def test_a_quoted_word_of_a_table_is_the_one_that_is_shown():
+    entry = polib.POEntry(msgid="Look at `wrong`.", msgstr="\u770b `\u9519\u8bef`\u3002", comment="text")
+    assert list(faults(entry, GLOSSARY, {"wrong": "\u9519\u8bef"})) == []
+    assert list(faults(entry, GLOSSARY, {"wrong": "\u9519"})) == ["code differ: wrong, \u9519\u8bef"]
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ("**\u63d0\u524d**\uff1a\u5b66\u5458 `a,b` [x](a.md)\u3002", ""),
+        ("**\u63d0\u524d\uff1a**\u5b66\u5458", "bold that is not bold"),
+        ("\u662f\u8fd9\u6837,\u771f\u7684\u3002", "half-width"),
+        ("\u65e7\u7684\u5f15\u64ce\u4f1a\u62d2\u7edd", "\u62d2\u7edd"),
+        ("```\n\u662f,\u8fd9\u6837\n```", ""),
+    ],
+)
+def test_a_page_that_is_written_by_hand_is_read_too(page, fault, tmp_path):
+    assert bool(list(page_faults(page, GLOSSARY))) == bool(fault)
+    assert fault in "; ".join(page_faults(page, GLOSSARY))
+
+
+def test_the_pages_that_are_read_are_those_that_nobody_generates():
+    read = dict(written_by_hand(ROOT, "zh"))
+    assert {"README.zh.md", "docs/install.zh.md", "site/glossary.toml", "site/words.json"} <= set(read)
+    assert "packages/onnxlab-class/docs/instructor.zh.md" in read
+    assert "docs/coverage.zh.md" not in read
+    assert len(read["site/silent.toml"]) > 100

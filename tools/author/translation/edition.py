@@ -15,21 +15,19 @@ import polib
 from onnxlab.course.lab_release import worked_in
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.files import write_atomically
-from onnxlab.language import LANGUAGES, Speech, is_pattern, speaking
+from onnxlab.language import GRAPH_NAMES, LANGUAGES, Speech, context, is_pattern, speaking
 from onnxlab.message import GAP
-from tools.author.translation.catalogue import (
-    Source,
-    merged,
-    notebook_sources,
-    open_catalogue,
-)
+from tools.author.translation.catalogue import Source, merged, notebook_sources, open_catalogue
 from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
-from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.lint import Glossary, faults, page_faults
 from tools.author.translation.messages import messages
-from tools.author.translation.outputs import shown_texts, translate_output
+from tools.author.translation.outputs import ALONE, shown_texts, translate_output
 from tools.author.translation.units import Kind, Unit, units
 
 _PACKAGE = Path("src", "onnxlab")
+_UNTRANSLATED = {"zh": " <sup>\u82f1\u6587</sup>"}
+"""The mark behind a text that is shown in English until it is translated."""
+
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 
 
@@ -81,15 +79,28 @@ class Edition:
         for where, entry in self._entries():
             yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in _states(entry))
 
+    def words_in_context(self) -> list[str]:
+        """Return a line for each word with a context: that, the English, the translation, and its places."""
+        entries = sorted((e for _, e in self._entries() if e.msgctxt), key=lambda e: e.msgctxt)
+        return [
+            "\t".join([e.msgctxt, e.msgid, e.msgstr, " ".join(place for place, _ in e.occurrences)])
+            for e in entries
+        ]
+
     def faults(self) -> Iterator[str]:
         """Yield a line for each translation that is wrong, and for each generated file out of step."""
         glossary = Glossary(self._folder / "glossary.md")
+        words = {name: _translations(self.catalogues[name]) for name in self.catalogues}
         for where, entry in self._entries():
+            shown = words["shown"] | words[where.partition(".po")[0]]
             if not _states(entry):
-                yield from (f"{where}: {fault}: {_short(entry.msgid)}" for fault in faults(entry, glossary))
+                said = faults(entry, glossary, shown)
+                yield from (f"{where}: {fault}: {_short(entry.msgid)}" for fault in said)
         for path, notebook in self._pages.items():
             if other_language(path, self._language) not in notebook["cells"][0]["source"]:
                 yield f"{path}: no link {other_language(path, self._language)} below its title"
+        for name, text in written_by_hand(self._root, self._language):
+            yield from (f"{name}: {fault}" for fault in page_faults(text, glossary))
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
 
     def _entries(self) -> Iterator[tuple[str, polib.POEntry]]:
@@ -120,14 +131,17 @@ class Edition:
         recorded = self._root / _PACKAGE / "assets" / "recorded" / "back_ends.json"
         models = json.loads(recorded.read_text("utf-8"))["models"].values()
         facts = [model["shows"] for model in models]
+        # Where a word means something else than elsewhere, a translator adds an entry with its context.
+        own = {(entry.msgctxt, entry.msgid) for entry in self._stored("shown")}
         self._shown = [
             Source(text, "shown", f"{path.stem}#{cell}", where)
             for path, page in self._pages.items()
             if path.parts[0] == "notebooks"
             for cell, text, where in shown_texts(page, facts)
+            if where in ("", context(GRAPH_NAMES)) or text in ALONE or (where, text) in own
         ]
         sources["shown"] = self._shown
-        shown = {source.text for source in self._shown}  # one text, one translation
+        shown = {source.text for source in self._shown if not source.context}  # one text, one translation
         sources["messages"] = [
             source for source in self._messages if source.context or source.text not in shown
         ]
@@ -207,6 +221,22 @@ class Edition:
         return True
 
 
+def written_by_hand(root: Path, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the pages and texts that somebody wrote in the language, each with its file's name."""
+    folders = (".", "docs", "labs", "site", "packages/*/docs")
+    for path in sorted(path for at in folders for path in root.glob(f"{at}/*.{language}.md")):
+        if path.name != f"{DOCUMENT.stem}.{language}.md":  # which is generated
+            yield path.relative_to(root).as_posix(), path.read_text("utf-8")
+    for path in sorted((root / "site").glob("*.toml")):
+        lines = re.findall(rf'^{language}\w* = "(.*)"$', path.read_text("utf-8"), re.MULTILINE)
+        yield f"site/{path.name}", "\n".join(lines)
+    words = root / "site" / "words.json"
+    if words.exists():
+        texts = json.loads(words.read_text("utf-8"))[language]
+        texts["page"].pop("synonyms")  # what people type
+        yield "site/words.json", "\n".join(_strings_of(texts))
+
+
 def _translations(catalogue: polib.POFile) -> dict[str, str]:
     """Return the translations that can be used: neither fuzzy nor with a gap that the English text lacks."""
     return {
@@ -214,6 +244,15 @@ def _translations(catalogue: polib.POFile) -> dict[str, str]:
         for entry in catalogue.translated_entries()
         if not entry.msgctxt and set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
     }
+
+
+def _strings_of(value: object) -> Iterator[str]:
+    """Yield the texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings_of(part)
 
 
 def _json(words: object) -> str:
@@ -265,7 +304,13 @@ def generated(
     spoken, asked = False, dict[str, str]()
     for cell in result["cells"]:
         cell_units = units(cell)
-        edits = [(unit, _as_source(unit, words[unit.text])) for unit in cell_units if unit.text in words]
+        edits = [
+            (unit, _as_source(unit, words[unit.text]))
+            if unit.text in words
+            else (unit, unit.text + _UNTRANSLATED[language])
+            for unit in cell_units
+            if unit.text in words or _is_marked(unit, cell["source"])
+        ]
         for unit, text in reversed(edits):
             cell["source"] = cell["source"][: unit.start] + text + cell["source"][unit.end :]
         if cell["cell_type"] == "markdown":
@@ -279,6 +324,11 @@ def generated(
                 spoken = True
                 cell["source"] = f'import onnxlab\n\nonnxlab.speak("{language}")\n\n{cell["source"]}'
     return result
+
+
+def _is_marked(unit: Unit, source: str) -> bool:
+    """Tell whether a text gets a mark while it has no translation: a heading would have it in its anchor."""
+    return unit.kind is Kind.TEXT and not source[: unit.start].rpartition("\n")[2].startswith("#")
 
 
 def _as_source(unit: Unit, text: str) -> str:

@@ -1,8 +1,9 @@
 """Rules for an entry of a catalogue: what its translation must keep, and its punctuation and terms."""
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import polib
@@ -13,6 +14,7 @@ from tools.author.translation.units import MARKDOWN
 _CJK = r"\u3400-\u9fff"
 _HALF_WIDTH = re.compile(rf"[{_CJK}][,;:?!()]|[,;:?!()][{_CJK}]|[{_CJK}]\.(?!\w)")
 _CLOSE = re.compile(rf"[{_CJK}][A-Za-z0-9]|[A-Za-z0-9%][{_CJK}]")
+_STOP = "\u3002\uff1a\uff0c\uff1b\uff01\uff1f"
 _PLAIN_WORD = re.compile(r"(?<![\w.`])[a-z]{2,}(?![\w.`(])")
 _NAMES = 3  # up to so many words in lower case, a text may consist of names, which stay English
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -39,19 +41,28 @@ class Glossary:
                 pattern = re.compile(rf"\b(?:{words})(?:s|ed|d|ing)?\b", re.IGNORECASE)
                 self._rows.append((pattern, (*chinese, *english)))
 
+    def unwanted(self, text: str) -> Iterator[str]:
+        """Yield the words that no text must use."""
+        text = text.replace("\u7b14\u8bb0\u672c\u7535\u8111", "laptop")
+        yield from (f"the word {word}" for word in self._never if word in text)
+
     def faults(self, english: str, translation: str) -> Iterator[str]:
         """Yield the terms that a translation lacks, and the words that it must not use."""
         for pattern, terms in self._rows:
             match = pattern.search(english)
             if match and not any(word.lower() in translation.lower() for word in (*terms, match[0])):
                 yield f"{match[0]!r} without {' or '.join(terms[:2])}"
-        yield from (
-            f"the word {word}" for word in self._never if word in translation.replace("笔记本电脑", "laptop")
-        )
+        yield from self.unwanted(translation)
 
 
-def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
-    """Yield the faults of a translation."""
+def faults(entry: polib.POEntry, glossary: Glossary, shown: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield the faults of a translation.
+
+    Args:
+        entry: The entry.
+        glossary: The terms.
+        shown: What tables show for an English word, which a text may quote.
+    """
     english, translation, kind = entry.msgid, entry.msgstr, entry.comment
     if kind == "drawing":
         if len(english.split("\n")) != len(translation.split("\n")):
@@ -68,6 +79,10 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
     for what in english_parts:
         lost = english_parts[what] - translated_parts[what]
         added = translated_parts[what] - english_parts[what]
+        if what == "code":
+            for word in [word for word in lost if (shown or {}).get(word) in added]:
+                added[(shown or {})[word]] -= lost.pop(word)
+            added = +added
         differences = lost if what == "numbers" else lost | added
         if differences:
             yield f"{what} differ: {', '.join(map(str, differences))}"
@@ -81,10 +96,34 @@ def faults(entry: polib.POEntry, glossary: Glossary) -> Iterator[str]:
             yield "still English"
         return
     yield from _typography(translation, "".join(_visible(translation, kind)))
+    if kind in _MARKDOWN:
+        yield from stops_within_emphasis(translation)
     if "您" in translation:
         yield "the word 您"
     if not entry.msgctxt:  # there a word may mean something else, as the weight of a symptom
         yield from glossary.faults(_without_code(english), translation)
+
+
+def page_faults(text: str, glossary: Glossary) -> Iterator[str]:
+    """Yield the faults of a text that was written in the language, as a page of Markdown."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
+    for line in text.splitlines():
+        bare = re.sub(r"<[^>]*>|\]\([^)]*\)|:::.*", "]", line)
+        found = [*_typography(bare), *stops_within_emphasis(line), *glossary.unwanted(_without_code(bare))]
+        yield from (f"{fault}: {line.strip()[:40]}" for fault in found)
+
+
+def stops_within_emphasis(text: str) -> Iterator[str]:
+    """Yield where bold ends with a stop, which closes it only before a space, and where it is not closed."""
+    tokens = MARKDOWN.parseInline(text)[0].children or []
+    for before, token in itertools.pairwise(tokens):
+        if token.type == "strong_close" and before.content.endswith(tuple(_STOP)):
+            yield f"a stop within emphasis: {before.content}"
+    yield from (
+        f"bold that is not bold: {token.content}"
+        for token in tokens
+        if token.type == "text" and "**" in token.content
+    )
 
 
 def _typography(translation: str, visible: str = "") -> Iterator[str]:

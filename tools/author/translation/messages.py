@@ -65,6 +65,13 @@ _ELSEWHERE = (
     "What was made crashes ONNX Runtime or onnx ({why}).",
     "The judge could not make sense of what was handed in ({why}).",
     "risk",
+    "{number} risk{s}",
+    "{number} note{s}",
+    "{count} wrong, {number} risk{s}, {more} note{s2}.",  # finished, in a saved output
+    # chapter 14's `live_note`s, whose gaps are filled in other cells
+    "faster",
+    "slower",
+    "p50 {p50}, p99 {p99}, per second {rate}",
     # the table of a comparison, whose code chapter 01 shows
     "largest difference",
     "wrong: {problem}",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from onnxlab.language import alternatives, context, joined, letters, placed, regular, tr
+from onnxlab.language import GRAPH_NAMES, alternatives, context, joined, letters, placed, regular, tr
 from onnxlab.message import GAP
 from onnxlab.plain_text import aligned
 from onnxlab.tables import Table
@@ -26,6 +26,7 @@ _CELL = re.compile(r"<(?:th|td)\b[^>]*>(.*?)</(?:th|td)>", re.DOTALL)
 _LEGEND = re.compile(r"(?:(?:removed|added|changed) \(\w+\)(?:, )?)+:")
 _HINT = re.compile(r"(Predict: )?Each cell: (.*)\?")
 _GRAPH = re.compile(r"Graph\((.*)\)")
+_ALT = re.compile(r"Graph of (.+): (.*)", re.DOTALL)  # the name may have a colon, too
 _MORE = re.compile(r" and \d+ more operators$")
 _NUMBERED = re.compile(r"(.+)( \(\d+\))")  # two models of one name, side by side
 _EXPECTED = re.compile(r"^(  caused by \w+|\w+ \(\d+ times\)|\(\d+ more warnings? not shown\))", re.MULTILINE)
@@ -39,8 +40,10 @@ _ITEM = re.compile(r"<li>(.*?)</li>", re.DOTALL)
 _CODE = re.compile(r"[_(){}\[\]=<>\\]|\w\.\w|::|\d\.\d")
 
 
+_CARD = re.compile(r"^(.+ \((?:TorchScript|torch\.export)\)\n)(.+)\n(Reported in .+)$", re.MULTILINE)
+
 ALONE = ("all three", "both", "is", "neither", "none", "nothing", "nowhere")
-"""Words that need a translation of their own wherever they stand."""
+"""Words that need a translation of their own wherever they stand; others may have one in a catalogue."""
 
 
 def translate_output(output: dict[str, Any], source: str, asked: dict[str, str]) -> None:
@@ -54,6 +57,8 @@ def translate_output(output: dict[str, Any], source: str, asked: dict[str, str])
     if output["output_type"] == "stream":
         if "expect_error(" in source or "expect_warning(" in source:
             output["text"] = _EXPECTED.sub(lambda match: tr(match[0]), output["text"])
+        elif "patient(" in source:  # a card is printed
+            output["text"] = _CARD.sub(lambda card: f"{card[1]}{tr(card[2])}\n{tr(card[3])}", output["text"])
         return
     data = output.get("data", {})
     markup = data.get("text/html", "")
@@ -84,8 +89,10 @@ def _translated_element(match: re.Match[str]) -> str:
     if tag == "pre" and "align-self" in start:
         return start + html.escape(_translated_small_graph(html.unescape(inner))) + end
     text = _plain(inner)
-    if tag == "figcaption" and (numbered := _NUMBERED.fullmatch(text)):
-        return f"{start}{html.escape(tr(numbered[1]))}{numbered[2]}{end}"
+    if tag == "figcaption":
+        numbered = _NUMBERED.fullmatch(text)
+        name = tr(numbered[1] if numbered else text, GRAPH_NAMES)
+        return f"{start}{html.escape(name)}{numbered[2] if numbered else ''}{end}"
     shown = "\n".join(map(_translated_line, text.split("\n"))) if tag in ("p", "pre") else tr(text)
     shown = html.escape(shown, quote=tag != "em")
     if "<code>" in inner:
@@ -95,6 +102,10 @@ def _translated_element(match: re.Match[str]) -> str:
 
 def _translated_attribute(match: re.Match[str]) -> str:
     """Return an attribute with a graph's summary translated."""
+    if graph := _ALT.fullmatch(html.unescape(match[2])):
+        operators = _MORE.sub(lambda more: tr(more[0]), graph[2])
+        shown = tr("Graph of {graph}: {operators}", graph=tr(graph[1], GRAPH_NAMES), operators=operators)
+        return match[1] + html.escape(shown) + match[3]
     return match[1] + html.escape(_translated_line(html.unescape(match[2]))) + match[3]
 
 
@@ -120,7 +131,7 @@ def _translated_line(line: str) -> str:
 
 def _graph(summary: str) -> str:
     name, _, count = summary.rpartition(", ")
-    return joined(", ", [tr(name), tr(count)], chinese="\uff0c")
+    return joined(", ", [tr(name, GRAPH_NAMES), tr(count)], chinese="\uff0c")
 
 
 def _translated_small_graph(text: str) -> str:
@@ -149,7 +160,7 @@ def _plain(markup: str) -> str:
 
 
 def _places(markup: str) -> Iterator[tuple[str, str]]:
-    """Yield the words of `ALONE` that an output shows, each with the context in which it stands there."""
+    """Yield the options, headings and cells that an output shows, each with the context in which it is."""
     sets: list[tuple[list[str], list[str]]] = []  # texts, and those that they stand among
     if options := _OPTIONS.search(markup):
         texts = [_plain(item) for item in _ITEM.findall(options[1])]
@@ -162,7 +173,7 @@ def _places(markup: str) -> Iterator[tuple[str, str]]:
         )
         sets += [(row, headings) for row in (headings, *rows)]
     for texts, among in sets:
-        yield from ((text, context(among)) for text in texts if text in ALONE)
+        yield from ((text, context(among)) for text in texts)
 
 
 def _choices(markup: str) -> list[str]:
@@ -186,7 +197,7 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
     literals, patterns = _strings(notebook)
     literals |= set(recorded)
     for cell in notebook["cells"]:
-        yield from ((cell["id"], text, "") for text in _notes(cell))
+        yield from ((cell["id"], *note) for note in _notes(cell))
         for output in cell.get("outputs", ()):
             markup = output.get("data", {}).get("text/html", "")
             box = _BOX.search(markup)
@@ -195,7 +206,9 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
                 if tag == "caption" and text in literals:
                     continue  # translated in the code
                 for line in text.split("\n"):
-                    yield from ((cell["id"], source, "") for source in _sources_of(line, literals, patterns))
+                    for source in _sources_of(line, literals, patterns):
+                        alone = tag == "figcaption" and not GAP.search(source)
+                        yield cell["id"], source, context(GRAPH_NAMES) if alone else ""
             yield from ((cell["id"], word, where) for word, where in _places(markup))
             for choice in _choices(markup):
                 yield from ((cell["id"], source, "") for source in _sources_of(choice, literals, patterns))
@@ -210,14 +223,22 @@ def _is_prose(text: str) -> bool:
     return any(len(part) > 1 and any(re.fullmatch(r"[a-z]{2,}", word) for word in part) for part in parts)
 
 
-def _notes(cell: dict[str, Any]) -> Iterator[str]:
-    if cell["cell_type"] == "code" and re.search(r"\b(?:live_note|slider|graph)\(", cell["source"]):
-        for node in ast.walk(ast.parse(cell["source"])):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "live_note":
-                yield from templates(node.args[0])
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("slider", "graph"):
-                names = [word.value for word in node.keywords if word.arg in ("name", "names")]
-                yield from (text for name in names for text in templates(name) if _is_prose(text))
+def _notes(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what `live_note` says, the name of a slider's number, names of graphs: text and context."""
+    if cell["cell_type"] != "code" or not re.search(r"\b(?:live_note|slider|graph)\(", cell["source"]):
+        return
+    for node in ast.walk(ast.parse(cell["source"])):
+        called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.For) and "live_note(" in ast.unparse(node):
+            constants = (part.value for part in ast.walk(node.iter) if isinstance(part, ast.Constant))
+            yield from ((text, "") for text in constants if isinstance(text, str) and _is_prose(text))
+        elif isinstance(node, ast.Call) and called == "live_note":
+            yield from ((text, "") for text in templates(node.args[0]))
+        elif isinstance(node, ast.Call) and called in ("slider", "graph"):
+            names = [word.value for word in node.keywords if word.arg in ("name", "names")]
+            for text in (text for name in names for text in templates(name) if _is_prose(text)):
+                alone = called == "graph" and not GAP.search(text)
+                yield text, context(GRAPH_NAMES) if alone else ""
 
 
 def _strings(notebook: dict[str, Any]) -> tuple[set[str], list[tuple[re.Pattern[str], str]]]:

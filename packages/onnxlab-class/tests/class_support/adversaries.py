@@ -323,11 +323,7 @@ _CHEATS = (
         FULL,
         before=("import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass"),
     ),
-    Adversary(
-        "changes what everybody uses",
-        FULL,
-        before=("import builtins, os\nos.environ.clear()"),
-    ),
+    Adversary("changes what everybody uses", FULL, before=("import builtins, os\nos.environ.clear()")),
     Adversary("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
 )
 

@@ -51,11 +51,7 @@ def finish(work: Coroutine[Any, Any, Any]) -> Any:
 
 @contextmanager
 def hub(
-    folder: Path,
-    *options: str,
-    user: int | None = None,
-    python: str = sys.executable,
-    seconds: float = 240.0,
+    folder: Path, *options: str, user: int | None = None, python: str = sys.executable, seconds: float = 240.0
 ) -> Iterator[Hub]:
     """Serve a class for the length of a block, as somebody else if root is asked to."""
 

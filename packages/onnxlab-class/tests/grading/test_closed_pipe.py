@@ -10,7 +10,10 @@ import pytest
 
 from class_support.small_class import LAB
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes end in another way there")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="pipes end in another way there"),
+]
 LAB_FILE = f"{LAB}.ipynb"
 
 
@@ -75,7 +78,6 @@ def test_a_command_whose_reader_is_gone_ends_as_if_it_were_there(folder, argumen
     assert written is None or (folder / written).is_file()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("errors", [False, True], ids=["stdout", "stdout and stderr"])
 def test_a_run_of_grading_whose_reader_is_gone_writes_its_files(folder, errors):
     code, says = run_unread(folder, "grade", "handed-in", "--out", "results", errors=errors)

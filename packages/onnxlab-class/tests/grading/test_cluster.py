@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -159,28 +158,6 @@ def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expec
             assert rows(ledger) == expected
         assert servers
         wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
-
-
-def test_when_one_of_two_workers_is_killed_the_run_goes_on(intake, expected, tmp_path, request):
-    """The worker may die with an answer that has been announced, fetched or neither."""
-    everything = request.config.getoption("--all")
-    with machines(tmp_path / "machines") as there:
-        there.worker("--no-nanny")
-        for after in (0.1, 0.3, 0.5, 0.7, 0.9, 1.1) if everything else (0.3,):
-            doomed = there.worker("--no-nanny")
-
-            def disturb(step: Step, after: float = after, doomed: Any = doomed) -> None:
-                if step.done == 2:  # one is the file that is no notebook
-                    threading.Timer(after, doomed.kill).start()
-
-            out = tmp_path / f"{after}"
-            with connected(there.address) as client, Ledger(out, facts("full"), SEED) as ledger:
-                wait_for(lambda: len(client.scheduler_info()["workers"]) == 2)
-                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
-                assert ledger.failures == {}, after
-                assert rows(ledger) == expected, after
-                assert doomed.wait(60) == -signal.SIGKILL
-                wait_for(lambda: len(client.scheduler_info()["workers"]) == 1)  # the next run has a new one
 
 
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):

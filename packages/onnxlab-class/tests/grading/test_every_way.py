@@ -1,4 +1,4 @@
-"""The hostile class outside `onnxlab grade --jobs`: in nbgrader's gradebook, and in a learner's own check.
+"""The hostile class outside `onnxlab grade`: in a learner's own check.
 
 `--all` hands in everybody. Dask's workers get the same class in test_cluster.py.
 """
@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from class_support.adversaries import ADVERSARIES, FULL, HONEST, SAMPLE, Adversary, notebook_of
-from class_support.forgers import CRASH, FORGERS
-from class_support.nbgrader_course import LAB, hand_in, points, small_course
-from onnxlab import cli
+from class_support.nbgrader_course import LAB
 from onnxlab.course import lab_check
 from onnxlab.kit.exercise import lab
 
@@ -23,7 +21,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux"),
 ]
-LIMITS = ["--time", "120", "--memory", "700"]
 # `onnxlab check` runs a learner's notebook as the learner, as JupyterLab does. Without a sandbox and its
 # limits these would use up the machine that runs the tests, or end its processes.
 NEEDS_A_SANDBOX = {
@@ -56,27 +53,6 @@ OUTCOMES = [
         for value in values
     ),
 ]
-
-
-def students(request: pytest.FixtureRequest) -> list[Adversary]:
-    return [eve for eve in ADVERSARIES if request.config.getoption("--all") or eve.name in SAMPLE]
-
-
-def test_nbgraders_gradebook_has_everybodys_mark(tmp_path, shared, capsys, request):
-    course, eves = small_course(tmp_path / "course"), students(request)
-    for forger in (forger for forger in FORGERS if forger.lab == LAB and forger.bad is CRASH):
-        eves.append(Adversary(forger.name, 0, raw=forger.notebook()))
-    for eve in eves:
-        hand_in(tmp_path / "course", eve.name, notebook_of(eve))
-    command = ["grade", str(tmp_path / "course"), "--out", str(tmp_path / "out"), "--gradebook", *LIMITS]
-    assert cli.main(command) == 0, capsys.readouterr()
-    capsys.readouterr()
-    marks = {student: sum(scores.values()) for student, scores in points(course).items()}
-    assert marks == {eve.name: eve.points for eve in eves if eve.name in marks}
-    # Without a notebook that can be read there is no copy for formgrader, which then shows no submission.
-    assert {eve.name for eve in eves if eve.name not in marks} <= {
-        eve.name for eve in eves if eve.raw is not None and not eve.points
-    }
 
 
 def checked(folder: Path, eve: Adversary) -> str:

@@ -436,6 +436,7 @@ def test_writer_killed_at_sixty_random_moments(tmp_path):
     assert not list(tmp_path.rglob(".writing-*"))  # the next run removes half-written files
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_rows_say(tmp_path):
     import tracemalloc
 

@@ -37,7 +37,7 @@ def judge_example(work: Work, random: np.random.Generator) -> None:
     _require_batches(work, random, (2,), {"numbers": look_at, "shape": axes})
     reference, sizes = questions(work.questions())
     large = (pictures(random, 2, *sizes["first"]) - 0.5) * 1000
-    large[0, 0, 0, 0] = torch.nan
+    large[:, 0, 0, 0] = torch.tensor([torch.nan, torch.inf])
     look_at = "What does your module do with numbers that no pixel has, far from 0?"
     with judging.expecting(partial(_expected, work, "first")):
         judging.require_numbers(reference, work.model("first"), large, 0.01, look_at=look_at)

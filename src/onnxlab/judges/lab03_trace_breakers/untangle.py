@@ -55,7 +55,7 @@ def judge_values(exporter: Exporter, work: Work, random: np.random.Generator) ->
     # Spans on both sides of the smallest one, near it and further away.
     near = 0.001 * np.array([random.uniform(0.9, 0.99), random.uniform(1.01, 1.1), random.uniform(2, 9)])
     inputs += [_spanning(random, float(span)) for span in near]
-    inputs += [torch.full((ROWS, COLUMNS), value) for value in (0.0, 3.0, -7.5, random.normal())]
+    inputs += [torch.full((ROWS, COLUMNS), value) for value in (0.0, 3.0, -7.5, 1e38, random.normal())]
     look_at = (
         "Compare your module with the original in PyTorch first: what is the smallest number, what the span, "
         "and what if the input is flat? If they agree: is a constant of the graph a number of the example?"

@@ -20,9 +20,9 @@ def _require_structure(part: onnx.ModelProto, question: Cut) -> None:
     """Require a valid model with the requested inputs and outputs, and the original's opset."""
     judging.require_interface(part, question.inputs, question.outputs, question.where)
     _require_types(part, question)
+    _require_versions(part, question)
     judging.require_well_formed(part, question.where)
     judging.require_no_new_operators(part, question.model, question.where)
-    _require_versions(part, question)
 
 
 def _require_numbers(part: onnx.ModelProto, question: Cut, random: np.random.Generator) -> None:
@@ -121,13 +121,14 @@ def _type_text(value: onnx.ValueInfoProto) -> str:
 
 
 def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
-    """Require the opset of ONNX's own domain and the IR version of the original model."""
+    """Require the IR version of the original model, and the opset of each domain that the part uses."""
     original = question.model
     opsets = [
         {entry.domain or "": entry.version for entry in model.opset_import} for model in (original, part)
     ]
+    used = sorted({"", *(node.proto.domain for node in walk(part))} & opsets[0].keys())
     for what, expected_names, got in (
-        ("opset", opsets[0][""], opsets[1].get("")),
+        *((f"opset {name}".strip(), opsets[0][name], opsets[1].get(name)) for name in used),
         (Message("IR version"), original.ir_version, part.ir_version),
     ):
         if expected_names != got:
@@ -139,7 +140,10 @@ def _require_versions(part: onnx.ModelProto, question: Cut) -> None:
                 got=got,
                 expected_names=expected_names,
             )
-            look_at = "helper.make_model accepts opset_imports and ir_version; left out, they are the newest."
+            look_at = (
+                "helper.make_model accepts opset_imports, with an entry for each domain, and ir_version; "
+                "left out, they are the newest."
+            )
             raise Wrong(msg, look_at, evidence=judging.evidence(part))
 
 

@@ -49,7 +49,9 @@ def _require_no_notes(model: onnx.ModelProto, upload: Upload, random: np.random.
     left = [(place, note) for place, note in _notes(model) if note]
     if left:
         place, note = left[0]
-        msg = Message("{upload.where}: {count} notes of the author are left.", upload=upload, count=len(left))
+        msg = Message(
+            "{upload.where}: notes of the author that are left: {count}.", upload=upload, count=len(left)
+        )
         look_at = "Notes can stand in every message of the format that has a metadata_props or a doc_string."
         difference = Difference(place, Message("no note"), note[:120])
         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model))

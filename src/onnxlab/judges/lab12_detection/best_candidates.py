@@ -53,7 +53,7 @@ def judge_torch(work: Work, random: np.random.Generator) -> None:
     questions = work.questions()
     ks = draw_ks(questions)
     for number, (k, boxes, scores) in enumerate(draw_questions(questions, ks)):
-        case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
+        case = Message("k = {k}, candidates: {count}", k=k, count=len(scores))
         with trying(case, k=k, boxes=boxes, scores=scores):
             outputs = [work.array(f"torch_{number}_{name}") for name in OUTPUTS]
             look_at = "Which candidates have the highest scores, and which box belongs to each?"
@@ -66,7 +66,7 @@ def _require_best(
     """Require the best candidates, best first; among equal scores in any order."""
     expected_scores = -np.sort(-scores)[:k]
     shapes = (len(expected_scores), 4), (len(expected_scores),)
-    case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
+    case = Message("k = {k}, candidates: {count}", k=k, count=len(scores))
     for name, got, shape in zip(OUTPUTS, outputs, shapes, strict=True):
         if got.shape != shape or got.dtype != np.float32:
             difference = Difference(
@@ -166,13 +166,13 @@ def _require_cases(
             for count, kind in cases(k):
                 boxes, scores = candidates(random, count, kind)
                 feeds = {"boxes": boxes, "scores": scores}
-                name = Message("k = {k} and {count} candidates", k=k, count=count)
+                name = Message("k = {k}, candidates: {count}", k=k, count=count)
                 with trying(name, model=model, inputs=(boxes, scores)):
                     try:
                         outputs = list(map(np.asarray, session.run(None, feeds)))
                     except Exception as error:  # the runtime raises many kinds
                         difference = Difference(
-                            Message("k = {k} and {count} candidates", k=k, count=count),
+                            Message("k = {k}, candidates: {count}", k=k, count=count),
                             Message("boxes and scores"),
                             Message("an error"),
                         )
@@ -181,7 +181,7 @@ def _require_cases(
                     try:
                         if len(outputs) != len(OUTPUTS):
                             raise Wrong(
-                                "The model has {n} outputs; two were expected.", look_at, n=len(outputs)
+                                "Outputs of the model: {n}; two were expected.", look_at, n=len(outputs)
                             )
                         _require_best(k, boxes, scores, outputs, "", look_at)
                     except Wrong as wrong:

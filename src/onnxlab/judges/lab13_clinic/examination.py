@@ -16,6 +16,7 @@ from onnxlab.kit.judging import (
     require_exported,
     require_numbers,
     require_valid,
+    shown_whole,
 )
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.work import Work
@@ -123,7 +124,8 @@ class Verdict:
     def _judge_torch(self, work: Work, random: np.random.Generator) -> None:
         questions = work.questions()
         self.examination.example(questions)  # it is drawn before
-        for number, inputs in enumerate(self.examination.inputs(questions)):
+        drawn = enumerate(self.examination.inputs(questions))
+        for number, inputs in sorted(drawn, key=lambda pair: pair[1][0].numel()):  # small ones can be read
             expected, got = self.examination.ill()(*inputs), work.array(f"torch_{number}")
             if got.dtype == expected.numpy().dtype:
                 compared = compare_outputs(expected, got, rtol=self.rtol, atol=self.atol)
@@ -132,7 +134,11 @@ class Verdict:
                 problem = f"{got.dtype} instead of {expected.numpy().dtype}"
             if problem:
                 given = dict(zip(self.examination.axes, inputs, strict=True))
-                shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in given.items())
+                arrays = {name: tensor.numpy() for name, tensor in given.items()}
+                shapes = ", ".join(
+                    f"{name} {shown_whole(array) or f'{array.dtype}{list(array.shape)}'}"
+                    for name, array in arrays.items()
+                )
                 with trying("the repaired module in PyTorch", **given):
                     raise Wrong(
                         "In PyTorch, the repaired module does not return what {ill} returns, for {shapes}: "

@@ -62,6 +62,8 @@ def judge_threads(work: Work, random: np.random.Generator) -> None:
                     expected=expected,
                 )
                 look_at = "Which of the limits is the smallest, in whole CPUs? How many sessions share them?"
+                if threads == 0:
+                    look_at = "0 stands for a thread for each core. At least 1 is asked for."
                 raise Wrong(msg, look_at, difference=difference)
 
 
@@ -102,7 +104,7 @@ def judge_session(work: Work, random: np.random.Generator) -> None:
                     Message("{started} started", started=started),
                 )
                 msg = Message(
-                    "{container.where}: a session with these options starts {started} threads.",
+                    "{container.where}: threads that a session with these options starts: {started}.",
                     container=container,
                     started=started,
                 )

@@ -67,6 +67,7 @@ class Verdict:
                             module=module,
                             name=name,
                         )
+                        look_at = "Which shape does the statement give it? Is an axis missing, or added?"
                         raise Wrong(msg, look_at, difference=Difference(shapes, *texts))
                     place = first_mismatch(expected, got, self.tolerance)
                     if place is not None:

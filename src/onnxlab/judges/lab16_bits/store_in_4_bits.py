@@ -89,14 +89,14 @@ def _require_stored(model: onnx.ModelProto, question: FourBitQuestion, random: n
     count = sum(node.op_type == "MatMulNBits" for node in expected.graph.node)
     if len(found) != count:
         msg = Message(
-            "{question.where}: {stored} of the weights have 4 bits; for {count} of them the cost is at most "
-            "{question.largest_error}.",
+            "{question.where}: weights with 4 bits: {stored}; weights whose cost is at most "
+            "{question.largest_error}: {count}.",
             question=question,
             stored=len(found),
             count=count,
         )
-        shown = evidence(model, None, "MatMul", "Gemm")
-        raise Wrong(msg, question.look_at, evidence=shown)
+        left = {node.op_type for node in model.graph.node} & {"MatMul", "Gemm"}
+        raise Wrong(msg, question.look_at, evidence=evidence(model, None, *sorted(left)))
     require_bytes(model, question, int(1.05 * expected.ByteSize()))
 
 

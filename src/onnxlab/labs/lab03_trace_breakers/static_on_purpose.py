@@ -7,7 +7,7 @@ The statement as properties, each with what is drawn for it:
 - height and width are those of the example: wide and high pictures, the same area, the same height, the
   smallest, and larger ones than a limit that one would set
 - no Shape and no Size
-- batches from 1 to some 1,100; numbers that are not only those of pictures, and nan
+- batches from 1 to some 1,100; numbers that are not only those of pictures, infinity and nan
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ The statement as properties, each with what is drawn for it:
 - `model` stays as it is
 - for both exporters, computed from x
 - other numbers: from 1e-20 to 1e37, of both signs, all positive, all negative; the smallest and the
-  largest in any place; equal ones; spans of about 0.001 on both sides
+  largest in any place; equal ones, large too; spans of about 0.001 on both sides
 - other numbers of rows: 1 to some 4,500, also as many as there are columns
 - gains are positive, negative and 0
 """

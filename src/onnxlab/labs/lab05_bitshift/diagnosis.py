@@ -47,7 +47,9 @@ def _write_answer(work: Work, dtype: torch.dtype, value: Any) -> None:  # noqa: 
         msg = Message("{call} returned a list of pairs; two tensors, x and k, were expected.", call=call)
         raise Wrong(msg, "Put all x into one tensor and all k into another: return x, k")
     if len(value) != 2:
-        msg = Message("{call} returned {count} things; x and k were expected.", call=call, count=len(value))
+        msg = Message(
+            "Values that {call} returned: {count}; x and k were expected.", call=call, count=len(value)
+        )
         raise Wrong(msg, "Return two tensors: return x, k")
     work.write_array(f"{name}-x", _tensor(value[0], dtype, call))
     work.write_array(f"{name}-k", _tensor(value[1], dtype, call))

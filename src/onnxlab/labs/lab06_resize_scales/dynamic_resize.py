@@ -13,8 +13,8 @@ import torch
 
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.exercise import Answers
-from onnxlab.kit.exporting import axis_options, exported
-from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.exporting import axis_options, exported, require_untouched
+from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, each_axis_apart
@@ -49,7 +49,10 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         )
         raise Wrong(msg, "Begin with `class DynamicResize(torch.autograd.Function):`.")
     for number, (x, scales) in enumerate(each_axis_apart(random)):
-        work.write_array(f"in_torch_{number}", function.apply(x.clone(), scales.clone()))
+        copies = x.clone(), scales.clone()
+        with trying("DynamicResize.apply()", x=x, scales=scales):
+            work.write_array(f"in_torch_{number}", function.apply(*copies))
+            require_untouched(copies, (x, scales))
     module, options = _Enlarged(function), axis_options(Exporter.TORCHSCRIPT, AXES)
     try:
         exported(work, "resize", module, example(random), Exporter.TORCHSCRIPT, opset_version=11, **options)

@@ -6,10 +6,11 @@ import torch
 from onnxlab.exporters.export import Exporter
 from onnxlab.kit.exercise import Answers
 from onnxlab.kit.exporting import axis_options, exported_with_translation
-from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
 from onnxlab.labs.lab06_resize_scales.enlarging import AXES, Case, cubic
+from onnxlab.message import Message
 
 
 @torch.library.custom_op("onnxlab_lab06::resize_cubic", mutates_args=())
@@ -28,15 +29,29 @@ class _PictureAndMean(torch.nn.Module):
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
     """Register the fake and export with the translation."""
-    resize_cubic.register_fake(answers["resize_fake"])
+    promised: list[torch.dtype | None] = []
+
+    def fake(x: torch.Tensor, scales: torch.Tensor) -> object:
+        result = answers["resize_fake"](x, scales)
+        promised.append(getattr(result, "dtype", None))
+        return result
+
+    resize_cubic.register_fake(fake)
     overload, translation = torch.ops.onnxlab_lab06.resize_cubic.default, answers["resize_translation"]
     options = axis_options(Exporter.TORCH_EXPORT, AXES) | {"output_names": ["y", "mean"], "opset_version": 20}
+    inputs = example(work, random)
     try:
-        inputs = example(work, random)
         exported_with_translation(work, "resize", overload, translation, _PictureAndMean(), inputs, **options)
     except Wrong as wrong:
         wrong.look_at = "Does the fake return a tensor, and the translation what op.Resize returned?"
         raise
+    wrong_types = {*promised} - {inputs[0].dtype}
+    with trying("the export of the operator", module=_PictureAndMean(), inputs=inputs):
+        if wrong_types:
+            msg = Message(
+                "The fake promises {dtype}; x is {right}.", dtype=wrong_types.pop(), right=inputs[0].dtype
+            )
+            raise Wrong(msg, "`x.new_empty(shape)` has the type of x.")
 
 
 def batch_and_channels(work: Work) -> tuple[int, int]:

@@ -7,13 +7,13 @@ What the statement asks, and where it is drawn:
 * the nodes between them and nothing else: nodes with two results, with an empty name among the inputs,
   without any input, a long row of them, an If in an If;
 * the initializers that these read, also where only a body reads them;
-* opset and IR version: several, and another domain's opset before or after it;
+* opset and IR version: several, an unused domain before or after the opset, a second domain that is used;
 * ValueError for what is missing: a branch, what a body reads, what a body in a body reads;
 * ValueError for a name that no value of the main graph has: none at all, or one inside a body;
 * possible and impossible cuts are asked for in a drawn order, some twice; names begin with one another.
 
 Not asked, and not drawn: a value that is input and output, an output that no node makes, an initializer as an
-input, functions.
+input, an input that a node of the part makes, functions.
 """
 
 from dataclasses import dataclass
@@ -52,10 +52,12 @@ def _cuts(random: np.random.Generator) -> list[Cut]:
     stem = s.add(str(random.choice(["Tanh", "Sigmoid"])), s.add("MatMul", x, s.weight(s.normal(*square))))
     left = s.add("Add", stem, s.weight(s.normal(WIDTH)))
     right = s.add("Sigmoid", s.add("MatMul", stem, s.weight(s.normal(*square))))
-    both = s.add("Mul", left, right)
+    order = s.weight(random.permutation(WIDTH))
+    both = s.add("ArrayFeatureExtractor", s.add("Mul", left, right), order, domain="ai.onnx.ml")
     last = s.add("MatMul", both, s.weight(s.normal(*square)))
     y, side = s.add("Tanh", last), s.add("Neg", right)
     plain = s.model({x: shape}, {y: shape, side: shape}, *_versions(random))
+    plain.opset_import.append(helper.make_opsetid("ai.onnx.ml", int(random.integers(1, 3))))
 
     t = Sketch(random)
     u = t.name()

@@ -6,7 +6,7 @@ What the statement asks, and where it is drawn:
 * of every element: one in the first or last place, one inside, one of two thousand, two that cancel out;
 * by more than 0.001, whatever the size: 0.00103 and 0.00097, among large numbers and small ones;
 * two nan agree, also beside an element that differs; a nan or an infinity on one side only does not;
-* two equal infinities agree; float32 and bool; None where nothing differs;
+* two equal infinities agree, and two of opposite sign do not; float32 and bool; None where nothing differs;
 * what is in the file does not count: attributes, rounding, names; nodes may have no names;
 * the pairs are asked about in a drawn order, some twice.
 """
@@ -86,6 +86,7 @@ KINDS = (
     ("fine", "One element is nan in model_b only, and another in both", "nan in b"),
     ("fine", "One element is nan in model_a only", "nan in a"),
     ("fine", "One truth value differs", "one truth value"),
+    ("fine", "One element is infinite in both, with another sign", "opposite infinities"),
 )
 
 
@@ -142,7 +143,7 @@ def _table_pair(
             table[opposite] = np.nan
     elif change in ("first", "last"):
         offset[(0, 0) if change == "first" else (-1, -1)] = 0.3 * sign
-    elif change == "infinite in both":
+    elif change in ("infinite in both", "opposite infinities"):
         table[place] = np.inf * sign
     elif change == "infinite in b":
         offset[place] = np.inf * sign
@@ -172,7 +173,10 @@ def _table_pair(
     y = s.add("Where", above, grown, grown)
     model_a = s.model({x: (rows, _WIDTH)}, {y: (rows, _WIDTH), side: (rows, _WIDTH)})
     model_b = deepcopy(model_a)
-    changed = {1: table + offset, 2: np.array(gain if gain_b is None else gain_b), 3: threshold_b}
+    table_b = table + offset
+    if change == "opposite infinities":
+        table_b[place] *= -1
+    changed = {1: table_b, 2: np.array(gain if gain_b is None else gain_b), 3: threshold_b}
     for number, values in changed.items():
         weight = model_b.graph.initializer[number]
         weight.CopyFrom(numpy_helper.from_array(values.astype(np.float32), weight.name))

@@ -7,7 +7,8 @@ What the statement says, and the drawn uploads that reach it:
 - The same IR version, and the same opset of each domain.
 - No doc_string and no metadata_props in any message, whatever text it holds.
 - The stamp is exactly `notes`: also none, an empty text, and a key that the author used.
-- ValueError for weights that are not those of the hash in the model, and for a name that leaves the folder.
+- ValueError for weights that are not those of the hash in the model, and for a name that is no plain file
+  name: one that leaves the folder, from the root too, one in a folder inside it, and the folders themselves.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from google.protobuf.message import Message as Proto  # type: ignore[import-unty
 from onnx import numpy_helper, parser
 
 from onnxlab.kit.exercise import Answers
+from onnxlab.kit.exporting import require_untouched
 from onnxlab.kit.outcome import RETURN, Wrong
 from onnxlab.kit.rewriting import Question
 from onnxlab.kit.work import Work
@@ -65,11 +67,11 @@ _KINDS = (
         0,
     ),
     (Message("Weights of another training"), "y = Add (k, b) }", True, 0),
-    (Message("A name that leaves the folder"), "y = Add (k, b) }", False, 0),
+    (Message("A name that is no plain file name"), "y = Add (k, b) }", False, 0),
 )
 _REFUSED = {
     "Weights of another training": "The model has a hash of each other file. Are they the hashes of `files`?",
-    "A name that leaves the folder": "Look at the names in `files` before you write anything.",
+    "A name that is no plain file name": "Look at the names in `files` before you write anything.",
 }
 
 
@@ -117,10 +119,15 @@ def draw_uploads(random: np.random.Generator) -> Iterator[Upload]:
             files |= {"a.onnx": random.bytes(60), "README.md": b"The network of a colleague."}
         if where == "Weights of another training":
             files["w"] = random.normal(size=(3, 3)).astype(np.float32).tobytes()  # its hash is not the first
-        if where == "A name that leaves the folder":
-            files[f"../{_word(random)}.bin"] = b"outside"
         look_at = _REFUSED.get(where, _WHICH_WEIGHTS)
-        yield Upload(where, model, look_at, where not in _REFUSED, files=files, notes=notes)
+        if where != "A name that is no plain file name":
+            yield Upload(where, model, look_at, where not in _REFUSED, files=files, notes=notes)
+            continue
+        for start in ("../", f"{tempfile.gettempdir()}/", "weights/"):
+            unsafe = files | {f"{start}{_word(random)}.bin": b"outside"}
+            yield Upload(where, model, look_at, False, files=unsafe, notes=notes)
+        for name in (".", ".."):
+            yield Upload(where, model, look_at, False, files=files | {name: b""}, notes=notes)
 
 
 def _store_as_bytes(graph: onnx.GraphProto) -> None:
@@ -185,7 +192,9 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             if not upload.possible:
                 raised[number] = _refusal(answers, upload)
                 continue
-            data = answers["one_file"](*upload.copies())
+            arguments = upload.copies()
+            data = answers["one_file"](*arguments)
+            require_untouched(arguments, upload.arguments.values())
             if not isinstance(data, bytes):
                 msg = Message("one_file() returned {name}; bytes were expected.", name=type(data).__name__)
                 raise Wrong(msg, RETURN if data is None else "`model.SerializeToString()` gives them.")
@@ -206,6 +215,6 @@ def _refusal(answers: Answers, upload: Upload) -> str:
         return "ValueError" if isinstance(error, ValueError) else type(error).__name__
     finally:
         for name in upload.files:
-            if name.startswith("../"):
+            if "/" in name:
                 Path(tempfile.gettempdir(), Path(name).name).unlink(missing_ok=True)
     return "nothing"

@@ -104,7 +104,7 @@ def _read(
         require_type(result, (tuple, list), "forward(ids, past_key, past_value)")
         if len(result) != len(OUTPUTS):
             msg = Message(
-                "forward() returned {count} values; three were expected: {outputs}.",
+                "Values that forward() returned: {count}; three were expected: {outputs}.",
                 count=len(result),
                 outputs=", ".join(OUTPUTS),
             )

@@ -80,14 +80,14 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
             require_type(modules[k], torch.nn.Module, "BestCandidates(k)")
     with torch.no_grad():
         for number, (k, boxes, scores) in enumerate(draw_questions(random, list(modules))):
-            case = Message("k = {k} and {count} candidates", k=k, count=len(scores))
+            case = Message("k = {k}, candidates: {count}", k=k, count=len(scores))
             with trying(case, k=k, boxes=boxes, scores=scores):
                 given = boxes.clone(), scores.clone()
                 result = modules[k](*given)
                 require_type(result, (tuple, list), "forward(boxes, scores)")
                 if len(result) != 2:
                     msg = Message(
-                        "forward(boxes, scores) returned {n} values; two were expected.", n=len(result)
+                        "Values that forward(boxes, scores) returned: {n}; two were expected.", n=len(result)
                     )
                     raise Wrong(msg, "Return the boxes first, then their scores.")
                 for before, after, name in zip((boxes, scores), given, ("boxes", "scores"), strict=True):

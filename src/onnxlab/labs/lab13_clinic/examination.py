@@ -56,7 +56,7 @@ class Examination:
             require_type(result, tuple, call)
             if len(result) != 2:
                 msg = Message(
-                    "{call} returned {count} values; a stage and a tuple of inputs were expected.",
+                    "Values that {call} returned: {count}; a stage and a tuple of inputs were expected.",
                     call=call,
                     count=len(result),
                 )

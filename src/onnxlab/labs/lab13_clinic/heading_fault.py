@@ -16,13 +16,15 @@ class IllHeading(torch.nn.Module):
 
 
 def _headings(random: np.random.Generator) -> list[tuple[torch.Tensor, ...]]:
-    """Draw vectors of several lengths; then those on an axis, none at all, and those close to an axis."""
+    """Draw vectors of several lengths and sizes; then those on an axis, none at all, and close to an axis."""
     drawn = [(normal(random, size), normal(random, size)) for size in (1, 4, 7, 300)]
     places = torch.tensor([[0.0, -1], [0, 1], [1, 0], [-1, 0], [0, 0]])
     scaled = [places[random.permutation(5)] * float(random.uniform(0.1, 9)) for _ in range(2)]
     rows = [*scaled, *(places[i : i + 1] for i in range(len(places)))]
-    close = torch.from_numpy(10 ** random.uniform(-30, -4, 12)).float()
-    close *= torch.tensor([1.0, -1.0]).repeat(6)
+    sizes = torch.logspace(-30, 30, 13)
+    drawn.append((normal(random, 13) * sizes, normal(random, 13) * sizes))
+    close = torch.from_numpy(10 ** random.uniform([-30, -4] * 6, [-4, -1] * 6)).float()
+    close *= torch.tensor([1.0, 1.0, -1.0, -1.0]).repeat(3)
     side = torch.tensor([1.0, -1.0]).repeat_interleave(6)
     return [*drawn, *((row[:, 0], row[:, 1]) for row in rows), (close, side), (side, close)]
 

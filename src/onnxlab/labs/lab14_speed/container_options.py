@@ -22,7 +22,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.kit.exercise import Answers
-from onnxlab.kit.exporting import require_type
+from onnxlab.kit.exporting import require_type, require_untouched
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.samples import Sketch
 from onnxlab.kit.work import Work
@@ -118,6 +118,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
         with container.as_case():
             arguments = list(container.limits), set(container.allowed), container.sessions
             result = answers["container_options"](*arguments)
+            require_untouched(arguments, (list(container.limits), set(container.allowed), container.sessions))
             if any(result is earlier for earlier in options.values()):
                 raise Wrong(
                     "container_options() returned the object of an earlier call again.",

@@ -63,27 +63,31 @@ class Requested:
     def produce(self, answers: Answers, work: Work, random: np.random.Generator) -> None:
         """Run the learner's modules in PyTorch; export the first one with each exporter."""
         asked, modules = self.draw(random), []
-        for module in asked:
+        arguments = [copy.deepcopy([*module.arguments.values()]) for module in asked]
+        for module, given in zip(asked, arguments, strict=True):
             with trying(module.where, **module.arguments):
-                modules.append(answers[self.answer](*copy.deepcopy([*module.arguments.values()])))
+                modules.append(answers[self.answer](*given))
                 require_type(modules[-1], torch.nn.Module, f"{self.answer}()")
                 modules[-1].eval()
         for number, i, inputs in self.questions(random, asked):
-            given = dict(zip(self.axes, inputs, strict=True))
-            with trying(asked[number].where, **asked[number].arguments, **given), torch.no_grad():
+            feeds = dict(zip(self.axes, inputs, strict=True))
+            with trying(asked[number].where, **asked[number].arguments, **feeds), torch.no_grad():
                 copies = tuple(tensor.clone() for tensor in inputs)
                 result = modules[number](*copies)
                 require_untouched(copies, inputs)
                 outputs = result if isinstance(result, tuple | list) else (result,)
                 if len(outputs) != len(self.outputs):
                     msg = Message(
-                        "forward() returned {count} values; expected: {outputs}.",
+                        "Values that forward() returned: {count}; expected: {outputs}.",
                         count=len(outputs),
                         outputs=", ".join(self.outputs),
                     )
                     raise Wrong(msg, "The next piece needs all that was read before.")
                 for name, tensor in zip(self.outputs, outputs, strict=True):
                     work.write_array(f"torch_{number}_{i}_{name}", tensor)
+        for module, given in zip(asked, arguments, strict=True):
+            with trying(module.where, **module.arguments):
+                require_untouched(given, module.arguments.values())
         for exporter, (batch, time) in self.examples.items():
             example = asked[0].example(random, batch, time)
             options = axis_options(exporter, self.axes)

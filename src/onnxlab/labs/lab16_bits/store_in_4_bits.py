@@ -9,7 +9,7 @@ What the statement says, and the drawn models that reach it:
 - The largest error is another one in each model.
 - A Gemm, with its weight transposed and a bias, is stored in 4 bits as a MatMul and an Add.
 - A MatMul of two activations stays as it is.
-- Inputs per weight that are no multiple of 32.
+- Inputs per weight that are no multiple of 32, of which the first block is small: larger blocks cost more.
 - The names of nodes and inputs are drawn.
 """
 
@@ -74,17 +74,16 @@ def _expensive(s: Sketch, x: str) -> str:
     return _linear(s, s.add("Mul", x, s.weight(_faint(_WIDTH))), columns=_faint(_WIDTH))
 
 
-def _three(s: Sketch, x: str, expensive: tuple[int, ...] = (), inputs: int = _WIDTH) -> str:
+def _three(s: Sketch, x: str, expensive: tuple[int, ...] = ()) -> str:
     value = x
     for number in range(3):
         value = s.add("Tanh", value) if number else value
-        width = inputs if number == 0 else _WIDTH
-        value = _expensive(s, value) if number in expensive else _linear(s, value, width)
+        value = _expensive(s, value) if number in expensive else _linear(s, value)
     return value
 
 
-def _faint_input(s: Sketch, x: str) -> str:
-    return _linear(s, s.add("Tanh", _linear(s, x, columns=_faint(_WIDTH))))
+def _two(s: Sketch, x: str, columns: Array) -> str:
+    return _linear(s, s.add("Tanh", _linear(s, x, len(columns), columns)))
 
 
 def _few_outputs(s: Sketch, x: str) -> str:
@@ -109,6 +108,7 @@ def _with_gemm(s: Sketch, x: str) -> str:
 
 
 _ALONE = "What does each MatMul cost if it alone has 4 bits, for this x?"
+_BLOCKS = np.where(np.arange(40) < 32, 0.05, 1.0)  # the sizes of columns, in one block and another
 _Draw = Callable[[Sketch, str], str]
 # What the model is an example of, what draws it, the sizes of the columns of x, the largest error, and where
 # to look.
@@ -118,7 +118,8 @@ _KINDS: tuple[tuple[str, _Draw, Array, float, str], ...] = (
         _ALONE),
     (Message("Three MatMul, two are expensive"), lambda s, x: _three(s, x, (1, 2)), np.ones(_WIDTH), 0.3,
         _ALONE),
-    (Message("An input with faint columns"), _faint_input, _faint(_WIDTH), 0.25, _ALONE),
+    (Message("An input with faint columns"), lambda s, x: _two(s, x, _faint(_WIDTH)), _faint(_WIDTH), 0.25,
+        _ALONE),
     (Message("A MatMul with three outputs that lose more"), _few_outputs, np.ones(_WIDTH), 0.3,
         "The cost is the norm of the error by the norm of the outputs."),
     (Message("A MatMul with three outputs that lose more, and a small limit"), _few_outputs, np.ones(_WIDTH),
@@ -126,7 +127,8 @@ _KINDS: tuple[tuple[str, _Draw, Array, float, str], ...] = (
     (Message("A MatMul of two activations"), _attention, np.ones(_WIDTH), 0.3, "Which MatMul has a weight?"),
     (Message("A Gemm between two MatMul"), _with_gemm, np.ones(_WIDTH), 0.15,
         "What does the tool make of a Gemm?"),
-    (Message("Weights of 40 inputs"), lambda s, x: _three(s, x, inputs=40), np.ones(40), 0.2, _ALONE),
+    (Message("Weights of 40 inputs"), lambda s, x: _two(s, x, _BLOCKS), _BLOCKS, 0.2,
+        "Is the cost measured in blocks of 32? Each has a scale of its own."),
 )  # fmt: skip
 
 

@@ -230,11 +230,7 @@ def _pairs(difference: GraphDiff) -> dict[str, str]:
 
 
 def _difference_text(difference: GraphDiff) -> str:
-    words = {
-        "removed": tr("removed (red)"),
-        "added": tr("added (green)"),
-        "changed": tr("changed (orange)"),
-    }
+    words = {"removed": tr("removed (red)"), "added": tr("added (green)"), "changed": tr("changed (orange)")}
     legend = [word for kind, word in words.items() if getattr(difference, kind)]
     heading = joined(": ", [joined(", ", legend), ""]).rstrip(" ")
     return "\n".join([*([heading] if legend else []), tr(str(difference))])

@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import script_words, tr
+from onnxlab.language import GRAPH_NAMES, script_words, tr
 from onnxlab.model.graph import GraphNode
 from onnxlab.model.load import ModelLike
 from onnxlab.notebook.graph import netron_files
@@ -168,9 +168,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         return [
             pane.with_groups(
                 merge_marks(
-                    difference,
-                    value_marks(pane.flat.nodes, self._values),
-                    pane.highlighted(self._highlight),
+                    difference, value_marks(pane.flat.nodes, self._values), pane.highlighted(self._highlight)
                 )
             )
             for pane, difference in zip(self._panes, self._difference, strict=True)
@@ -258,7 +256,7 @@ def graph(
         sources = [read_structure(source) for source in ([model] if other is None else [model, other])]
         named = zip(sources, names, strict=False)
         sources = [replace(source, name=name) for source, name in named] + sources[len(names) :]
-        sources = [replace(source, name=tr(source.name)) for source in sources]
+        sources = [replace(source, name=tr(source.name, GRAPH_NAMES)) for source in sources]
         panes = [make_pane(source, groups) for source in sources]
         comparison = None if other is None else compare(model, other)
         return GraphView(
@@ -282,11 +280,7 @@ def _titles(panes: Sequence[Pane]) -> list[str]:
 
 
 def _about(pane: Pane) -> dict[str, Any]:
-    return {
-        "name": PurePath(pane.name).stem,
-        "origin": pane.flat.origin,
-        "size": len(pane.flat.nodes),
-    }
+    return {"name": PurePath(pane.name).stem, "origin": pane.flat.origin, "size": len(pane.flat.nodes)}
 
 
 def _sent(pane: Pane) -> dict[str, Any] | None:

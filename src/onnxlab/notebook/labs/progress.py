@@ -47,15 +47,9 @@ def progress(*, private: bool | None = None) -> None:
         lines = (tr(reply), tr(message), repr(shown), shared(always=private is not None))
         print("\n".join(filter(None, (*lines, "" if predicted is None else repr(predicted)))))
         return
-    rows = [
-        {
-            tr("lab"): lab.name,
-            tr("about"): lab.title,
-            tr("exercises"): len(lab.exercises),
-            tr("points"): lab.points,
-        }
-        for lab in labs()
-    ]
+    columns = ("lab", "about", "exercises", "points")
+    cells = [(lab.name, lab.title, len(lab.exercises), lab.points) for lab in labs()]
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
     saved = table(
         rows,
         caption=Message(
@@ -75,7 +69,7 @@ def progress(*, private: bool | None = None) -> None:
         answered=answered,
         asked=asked,
     )
-    total = "".join(f"<p>{html.escape(line)}</p>" for line in (progress_summary(current), reading))
+    total = "".join(f"<p>{html.escape(line)}</p>" for line in (tr(progress_summary(current)), reading))
     shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
     again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in chapters) else {}
     live = buttons(again, above=[shown])

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit import progress
-from onnxlab.kit.exercise import Exercise, Lab
+from onnxlab.kit.exercise import Exercise, Lab, lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.language import tr
@@ -37,11 +37,11 @@ def progress_table() -> tuple[Table, str]:
 
 
 def progress_summary(current: Sequence[Standing]) -> str:
-    """Return the points and the exercises passed, in one line."""
+    """Return the points and the exercises passed, in one line: a message."""
     total = sum(standing.exercise.points for standing in current)
     have = sum(standing.points for standing in current)
     passed = sum(standing.passed for standing in current)
-    return tr(
+    return Message(
         "{have} of {total} points, {passed} of {count} exercises passed",
         have=have,
         total=total,
@@ -54,15 +54,23 @@ Step = Score | Sequence[Standing]
 """A step of the course: a chapter, or the exercises of a lab."""
 
 
-def course_path(current: Sequence[Standing]) -> list[Step]:
-    """Return the chapters in order, and each lab after the last chapter to read before it."""
+def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[Step]:
+    """Return the chapters in order, and each lab after the last chapter to read before it.
+
+    Args:
+        current: How the learner stands with every exercise, in order.
+        only: The chapters and labs of a track, in its order; all of the course if there are none.
+    """
     by_lab = groupby(current, key=lambda standing: standing.lab.name)
     in_labs = [list(exercises) for _, exercises in by_lab]
     path: list[Step] = []
     for score in scores():
         path.append(score)
         path += [exercises for exercises in in_labs if exercises[0].lab.after == score.chapter]
-    return path
+    if not only:
+        return path
+    by_name = {step.chapter if isinstance(step, Score) else step[0].lab.name: step for step in path}
+    return [by_name[name] for name in only]
 
 
 def is_done(step: Step) -> bool:
@@ -71,7 +79,10 @@ def is_done(step: Step) -> bool:
 
 
 def go_on(
-    current: Sequence[Standing], after: Exercise | None = None, chapter: str = ""
+    current: Sequence[Standing],
+    after: Exercise | None = None,
+    chapter: str = "",
+    only: Sequence[str] = (),
 ) -> Standing | Score | None:
     """Return the exercise or the chapter to go on with; None if everything is done.
 
@@ -82,8 +93,9 @@ def go_on(
         current: How the learner stands with every exercise, in order.
         after: The exercise that was passed just now.
         chapter: The chapter that the learner is reading.
+        only: The chapters and labs of a track.
     """
-    path = course_path(current)
+    path = course_path(current, only)
     labs = [step for step in path if not isinstance(step, Score)]
     if after is None:
         begun = [lab for lab in labs if any(standing.attempts for standing in lab) and not is_done(lab)]
@@ -107,39 +119,59 @@ def go_on(
     return following if following is None or isinstance(following, Score) else following[0]
 
 
-def next_text(current: Sequence[Standing]) -> str:
-    """Return, for a terminal, what to do next and with which commands."""
-    following = go_on(current)
+def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return, for a terminal, what to do next and with which commands; of a track, if there is one."""
+    following = go_on(current, only=only)
+    if following is None and only:
+        return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
             "Every prediction is answered, and every exercise passed: {progress_summary}.",
             progress_summary=progress_summary(current),
         )
     if isinstance(following, Score):
-        path = course_path(current)
-        later = path[path.index(following) :]
-        labs = [step[0].lab.name for step in later if not isinstance(step, Score) and not is_done(step)]
         lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
-        return "\n".join(
-            [*lines, *(tr("The lab after it: onnxlab watch {name}", name=name) for name in labs[:1])]
-        )
-    lab, record = following.lab, following.exercise
-    number = lab.exercises.index(record) + 1
+        if name := next_lab(current, only):
+            lines.append(tr("The lab after it: onnxlab watch {name}", name=name))
+        return "\n".join(lines)
+    record = following.exercise
+    lines = [
+        exercise_text(record),
+        tr("Check at each save: onnxlab watch {lab.name}", lab=following.lab),
+        tr("A hint: onnxlab hint {record.id}", record=record),
+    ]
+    return "\n".join(lines)
+
+
+def next_lab(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+    """Return the lab to go on with, or the first one after the chapter to go on with; "" if there is none."""
+    following = go_on(current, only=only)
+    if following is None:
+        return ""
+    if isinstance(following, Standing):
+        return following.lab.name
+    path = course_path(current, only)
+    labs = [step for step in path[path.index(following) :] if not isinstance(step, Score)]
+    return next((step[0].lab.name for step in labs if not is_done(step)), "")
+
+
+def exercise_text(record: Exercise) -> str:
+    """Return, for a terminal, what an exercise is and where its answer is written."""
+    home = lab(record.lab)
+    number = home.exercises.index(record) + 1
     lines = [
         tr("Next: {title}", title=tr(record.title)),
         tr(
             "Exercise {record.id}: {number} of {count} in this lab, {record.points} points.",
             record=record,
             number=number,
-            count=len(lab.exercises),
+            count=len(home.exercises),
         ),
         tr(
             "Write {answers} in the notebook {lab.name}.ipynb.",
             answers=tr(" and ").join(record.answers),
-            lab=lab,
+            lab=home,
         ),
-        tr("Check at each save: onnxlab watch {lab.name}", lab=lab),
-        tr("A hint: onnxlab hint {record.id}", record=record),
     ]
     return "\n".join(lines)
 
@@ -167,16 +199,10 @@ def solutions_text(lab: Lab) -> str:
 def predictions_table() -> Table | None:
     """Return a row for each chapter in which something was predicted; None without any."""
     answered = [score for score in scores() if score.open < score.total]
-    rows = [
-        {
-            tr("chapter"): score.chapter,
-            tr("predictions right"): f"{score.right}/{score.total}",
-            tr("wrong"): score.wrong,
-            tr("open"): score.open,
-        }
-        for score in answered
-    ]
-    again = tr("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
+    columns = ("chapter", "predictions right", "wrong", "open")
+    cells = [(score.chapter, f"{score.right}/{score.total}", score.wrong, score.open) for score in answered]
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    again = Message("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
     return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
 
 
@@ -197,13 +223,10 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
 
 
 def _row(standing: Standing) -> dict[str, object]:
-    return {
-        tr("lab"): standing.lab.name,
-        tr("exercise"): standing.exercise.id,
-        tr("state"): standing.word,
-        tr("last check"): "" if standing.last is None or standing.passed else str(standing.last),
-        tr("points"): tr("{standing.points} of {standing.exercise.points}", standing=standing),
-        tr("hints"): tr("{standing.hints} of {count}", standing=standing, count=len(standing.exercise.hints))
-        if standing.hints
-        else "",
-    }
+    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+    last = "" if standing.last is None or standing.passed else str(standing.last)
+    points = Message("{standing.points} of {standing.exercise.points}", standing=standing)
+    count = len(standing.exercise.hints)
+    hints = Message("{standing.hints} of {count}", standing=standing, count=count) if standing.hints else ""
+    row = (standing.lab.name, standing.exercise.id, standing.word, last, points, hints)
+    return dict(zip(columns, row, strict=True))

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from onnxlab.language import LANGUAGES, requested_language, speak
+from onnxlab.language import LANGUAGES, speak, spoken_language
 from onnxlab.plain_text import aligned, plain, pluralise
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
@@ -103,7 +103,7 @@ def _add_serve(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="learners can compare with a solution after a pass; who looks for its file finds it before",
     )
     serve.add_argument(
-        "--language", choices=LANGUAGES, default=requested_language(), help="of the labs and the pages"
+        "--language", choices=LANGUAGES, default=spoken_language(), help="of the labs and the pages"
     )
     serve.set_defaults(command=_serve)
 
@@ -164,7 +164,7 @@ def _add_room(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_lab_option(room)
     room.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any)")
     room.add_argument("--no-browser", action="store_true", help="say the address only")
-    room.add_argument("--language", choices=LANGUAGES, default=requested_language(), help="of the page")
+    room.add_argument("--language", choices=LANGUAGES, default=spoken_language(), help="of the page")
     room.set_defaults(command=_room)
 
 

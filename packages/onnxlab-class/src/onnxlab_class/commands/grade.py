@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control
-from onnxlab.language import LANGUAGES, requested_language, speak
+from onnxlab.language import LANGUAGES, speak, spoken_language
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--parts", action="store_true", help="points for parts that hold, too (default: for whole exercises)"
     )
     grade.add_argument(
-        "--language", choices=LANGUAGES, default=requested_language(), help="of the pages and comments"
+        "--language", choices=LANGUAGES, default=spoken_language(), help="of the pages and comments"
     )
     cluster = grade.add_argument_group("on a Dask cluster", "needs dask[distributed]: see the guide")
     cluster.add_argument("--dask", metavar="ADDRESS", help="grade there and not here: tls://host:8786")

@@ -277,11 +277,7 @@ class Intake:
 
 
 def find(
-    root: Path,
-    labs: Sequence[str] = LABS,
-    *,
-    wanted: Collection[str] = (),
-    handed_out: Collection[str] = (),
+    root: Path, labs: Sequence[str] = LABS, *, wanted: Collection[str] = (), handed_out: Collection[str] = ()
 ) -> Intake:
     """Find the submissions in a file or below a folder.
 

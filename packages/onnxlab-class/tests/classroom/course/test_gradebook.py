@@ -498,6 +498,7 @@ def no_room(folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_and_the_next_run_writes_the_rest(course, capsys):
     students = [f"s{number:02}" for number in range(30)]
     for student in students:

@@ -159,6 +159,7 @@ def test_an_index_that_does_not_answer_is_not_taken_for_packages_that_do_not_exi
 
 
 @pytest.mark.skipif(not HERE.system.startswith("linux"), reason="only Linux has builds with CUDA")
+@pytest.mark.slow
 def test_torch_comes_from_the_index_that_the_variable_names(course, tmp_path, monkeypatch):
     mirror = tmp_path / "mirror"
     mirror.mkdir()

@@ -24,15 +24,7 @@ from onnxlab.kit.status import Status
 from onnxlab.language import speaking, speech
 from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
 from onnxlab_class.classroom.room.server import RoomHandler
-from onnxlab_class.classroom.room.view import (
-    Names,
-    Room,
-    RoomNames,
-    Sharing,
-    State,
-    learners_csv,
-    view_json,
-)
+from onnxlab_class.classroom.room.view import Names, Room, RoomNames, Sharing, State, learners_csv, view_json
 
 NOW = 1_800_000_000
 ASINH = next(exercise for exercise in EXERCISES if exercise.id == "asinh-symbolic")

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from class_support.forgers import files_of, hand_in_forgers, hand_in_records
+from class_support.forgers import FORGERS, files_of, hand_in_forgers, hand_in_records
 from class_support.small_class import FULL, Learner, hand_in
 from onnxlab import cli
-from onnxlab.kit.exercise import labs
+from onnxlab.kit.exercise import LABS, lab
 from onnxlab_class.grading import marking
 from onnxlab_class.grading.results import Ledger, facts
 from onnxlab_class.grading.run import grade
@@ -47,9 +47,16 @@ PRETENDERS = [
 ]
 
 
-def test_no_forger_has_a_point_and_the_honest_have_theirs(tmp_path, pool, monkeypatch):
+@pytest.fixture
+def step(request) -> int:
+    """Every how manieth lab and forger is tried: with --all every one."""
+    return 1 if request.config.getoption("--all") else 4
+
+
+def test_no_forger_has_a_point_and_the_honest_have_theirs(tmp_path, pool, monkeypatch, step):
     monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
-    folder = hand_in_forgers(hand_in(tmp_path / "class", [HONEST]))
+    forgers = FORGERS[::step]
+    folder = hand_in_forgers(hand_in(tmp_path / "class", [HONEST]), forgers)
     with Ledger(tmp_path / "out", facts("")) as ledger:
         grade(find(folder), ledger, level=strongest(), limits=Limits(wall=120.0, cpu=4), pool=pool)
         assert ledger.failures == {}
@@ -58,8 +65,8 @@ def test_no_forger_has_a_point_and_the_honest_have_theirs(tmp_path, pool, monkey
     assert {student for student, _ in points} == {HONEST.name}
     assert sum(points.values()) == FULL
     forged = [row for row in rows if row.student != HONEST.name]
-    everything = [exercise.id for lab in labs() for exercise in lab.exercises]
-    assert {row.exercise for row in forged} == set(everything)
+    everything = {exercise.id for forger in forgers for exercise in lab(forger.lab).exercises}
+    assert {row.exercise for row in forged} == everything
     for row in forged:
         failed = [finding for finding in row.outcome["findings"] if not finding["holds"]]
         assert row.outcome["message"] or failed[0]["message"], row
@@ -77,8 +84,8 @@ def test_records_of_every_wrong_kind_are_a_mark_and_end_no_run(tmp_path, shared,
     assert len(list((out / "feedback").iterdir())) == count + 1
 
 
-def test_every_file_of_a_right_answer_is_copied_for_its_judge(tmp_path):
-    for exercise in (exercise for lab in labs() for exercise in lab.exercises):
+def test_every_file_of_a_right_answer_is_copied_for_its_judge(tmp_path, step):
+    for exercise in (exercise for name in LABS[::step] for exercise in lab(name).exercises):
         (source := tmp_path / exercise.id).mkdir()
         for name, content in files_of(exercise.id).items():
             (source / name).write_bytes(content)

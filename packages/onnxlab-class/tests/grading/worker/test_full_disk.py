@@ -17,10 +17,7 @@ from onnxlab_class.grading.submissions import find
 from onnxlab_class.sandbox.entry import Level, available
 from onnxlab_class.sandbox.watcher import Limits
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")]
 SPARSE = """
 import os
 for name in ("to-global-indices", "max-unpool-symbolic", "export-autoencoder"):

@@ -78,7 +78,6 @@ class Killed(Disturbed):
     """A machine without memory left, whose kernel ends a notebook's process."""
 
     kind = "student"
-    after = 0.5  # seconds
 
     def change(self, task: Task) -> Task:
         threading.Thread(target=self.kill).start()
@@ -86,25 +85,28 @@ class Killed(Disturbed):
 
     def kill(self) -> None:
         assert self.pool.process_id
-        time.sleep(self.after)
-        for _ in range(500):  # on a busy machine the process is not there yet
-            notebooks = [
-                notebook
-                for watcher in descendants(self.pool.process_id)
-                for notebook in descendants(watcher.id)
-            ]
-            for notebook in notebooks:
-                os.kill(notebook.id, signal.SIGKILL)
-            if notebooks:
-                return
+        for _ in range(1000):
+            for watcher in descendants(self.pool.process_id):
+                for process in descendants(watcher.id):
+                    if sleeps_in_sandbox(process.id):
+                        os.kill(process.id, signal.SIGKILL)
+                        return
             time.sleep(0.02)
 
 
+def sleeps_in_sandbox(process_id: int) -> bool:
+    """Whether its sandbox is complete: killed before, it is a sandbox that could not be built."""
+    try:
+        status = Path(f"/proc/{process_id}/status").read_text()
+    except OSError:
+        return False
+    return "\nSeccomp:\t2\n" in status and "\nState:\tS" in status
+
+
 class KilledJudge(Killed):
-    """The same for a judge, as soon as it is there: it may be done after a third of a second."""
+    """The same for a judge."""
 
     kind = "judge"
-    after = 0.0
 
 
 class Stumbling(Disturbed):
@@ -117,6 +119,21 @@ class Stumbling(Disturbed):
         report = Path(task.folder) / report_file(task.exercises[0])
         report.write_text(Report(stumbled="ZeroDivisionError: division by zero").as_json())
         return replace(task, exercises=())
+
+
+JUDGE = """
+import ctypes, os, sys, time
+from onnxlab.kit.exercise import Part
+
+def judge(work, random):
+    {fault}
+
+PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
+"""
+
+
+def private_judges(fault: str) -> PrivateJudges:
+    return PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
 
 
 def graded(
@@ -132,7 +149,7 @@ def graded(
 @pytest.mark.parametrize(
     ("kind", "student", "says"),
     [
-        (KilledJudge, HONEST[0], "was killed from outside"),
+        (KilledJudge, RIGHT, "was killed from outside"),
         (Unplaced, RIGHT, "could not be built"),
         (Killed, Learner("right, and slow", before="import time; time.sleep(2)"), "was killed from outside"),
     ],
@@ -143,7 +160,8 @@ def test_what_the_grader_fails_over_is_tried_again_and_is_no_mark(
     monkeypatch.setattr(kind, "pool", pool, raising=False)
     monkeypatch.setattr(kind, "times", times)
     level = None if kind is Unplaced else strongest()
-    points, failures = graded(tmp_path, student, pool=kind(), level=level)
+    judges = private_judges("time.sleep(2)") if kind is KilledJudge else NONE
+    points, failures = graded(tmp_path, student, pool=kind(), level=level, judges=judges)
     if times == 1:
         assert (points, failures) == ({student.name: student.points}, {})
     else:
@@ -182,17 +200,6 @@ def test_a_judge_tells_its_own_fault_from_the_machines_and_the_models(tmp_path):
     assert report(MemoryError()) == Report(crashed="it took more memory than it may")
 
 
-JUDGE = """
-import ctypes, os, sys, time
-from onnxlab.kit.exercise import Part
-
-def judge(work, random):
-    {fault}
-
-PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
-"""
-
-
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -204,7 +211,7 @@ PARTS = {{"to-global-indices": [Part("a fault of its own", judge)]}}
 )
 def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkeypatch, fault, says):
     monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)  # each further attempt starts a fork server
-    judges = PrivateJudges(JUDGE.format(fault=fault), {"to-global-indices": ("a fault of its own",)})
+    judges = private_judges(fault)
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
     reason = failures[RIGHT.name, LAB]
@@ -216,9 +223,7 @@ def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch)
     monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)
     monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
     monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
-    judges = PrivateJudges(
-        JUDGE.format(fault="time.sleep(600)"), {"to-global-indices": ("a fault of its own",)}
-    )
+    judges = private_judges("time.sleep(600)")
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
     assert "'a fault of its own'" in failures[RIGHT.name, LAB]

@@ -79,11 +79,7 @@ def configure(c: Any, settings: HubSettings) -> None:  # noqa: ANN401 - traitlet
     jupyterhub.services = _services(settings)
     servers = ["list:users", "read:servers", "delete:servers"]
     jupyterhub.load_roles = [
-        {
-            "name": "idle-culler",
-            "services": ["idle-culler"],
-            "scopes": [*servers, "read:users:activity"],
-        },
+        {"name": "idle-culler", "services": ["idle-culler"], "scopes": [*servers, "read:users:activity"]},
         # Not an administrator: with access to learners' servers, each of them could have itself authorized by
         # the instructor, and get a token of theirs.
         {

@@ -16,7 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, authenticated
 
 from onnxlab.errors import OnnxLabError
-from onnxlab.language import requested_language, speak
+from onnxlab.language import chosen_language, speak
 from onnxlab_class.classroom.course.folder import open_class
 from onnxlab_class.classroom.room.server import STATIC, LiveRoom, RoomHandler, room_routes, stop_signal
 
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     try:
-        speak(requested_language())
+        speak(chosen_language()[0])
         asyncio.run(_serve(Path(arguments[0])))
     except OnnxLabError as error:
         print(error, file=sys.stderr)

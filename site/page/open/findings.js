@@ -1,0 +1,160 @@
+// What a file shows before it runs: the rules of onnxlab/diagnosis/structure.py that need no Python, in its words. Their
+// severities, reasons and remedies come from there as data.
+
+const STANDARD = new Set(['', 'ai.onnx', 'ai.onnx.ml', 'com.microsoft', 'ai.onnx.preview', 'ai.onnx.preview.training']);
+const RANDOM = /^(Random(Normal|Uniform)(Like)?|Bernoulli|Multinomial)$/;
+const HOME = /(?:\/(?:home|Users|root|mnt|tmp|opt|usr|workspace|content)\/|[A-Za-z]:\\)[^\s"',:]+/g;
+const WASTE = 1 << 16;       // bytes that a file must waste before it is worth a line
+const MOST_READ = 1 << 28;   // bytes of weights that are looked through
+
+const plain = (text, most = 60) => String(text ?? '').replace(/\p{C}/gu, '\ufffd').slice(0, most);
+const listing = (names, most = 3) => {
+  const shown = names.slice(0, most).map((name) => plain(name, 80)).join(', ');
+  return names.length > most ? tr('{names} and {number} more', { names: shown, number: names.length - most }) : shown;
+};
+const repr = (text) => `'${plain(text)}'`;
+const labelOf = (node) => plain(node.name || node.output[0] || node.op_type);
+const attributeOf = (node, name) => node.attribute.find((one) => one.name === name);
+const textOf = (node, name) => new TextDecoder().decode(attributeOf(node, name)?.s ?? new Uint8Array(0));
+const domainOf = ({ domain }) => (domain === 'ai.onnx' ? '' : domain ?? '');
+const operatorOf = (node) => (domainOf(node) ? `${domainOf(node)}::${node.op_type}` : node.op_type);
+
+const axesOf = ({ type }) => type?.tensor_type?.shape?.dim.map(({ dim_param: name, dim_value: size }) => name || (size > 0n ? Number(size) : '?')) ?? null;
+const kindOf = ({ type }) => {
+  if (type?.tensor_type) return TYPES[type.tensor_type.elem_type] ?? `type ${type.tensor_type.elem_type}`;
+  return type?.value?.replace('_type', '') ?? '?';
+};
+const declaredText = (value) => `${plain(value.name)}: ${kindOf(value)}${value.type?.tensor_type ? `[${axesOf(value)?.map((axis) => plain(axis)).join(', ') ?? '...'}]` : ''}`;
+const inputsOf = ({ graph }) => {
+  const weights = new Set(graph.initializer.map(({ name }) => name));
+  return graph.input.filter(({ name }) => !weights.has(name));
+};
+const opsetOf = (model) => Math.max(0, ...model.opset_import.filter((one) => !domainOf(one)).map(({ version }) => Number(version)));
+const ableOf = (model, runtimes) => Object.entries(runtimes).filter(([, [ir, opset]]) => ir >= model.ir_version && opset >= opsetOf(model)).map(([name]) => name);
+
+// The data files that the weights are in, each with the bytes that it must have.
+const dataFilesOf = (opened) => {
+  const files = new Map();
+  for (const { external, size, from } of tensorsOf(opened)) {
+    if (external) files.set(external.location ?? '', Math.max(files.get(external.location ?? '') ?? 0, from + size));
+  }
+  return files;
+};
+
+// A small value that is known before the model runs; undefined where it is none.
+const valueOf = (tensor) => {
+  if (!tensor || elements(tensor) !== 1 || tensor.data_location === 1) return undefined;
+  const listed = [tensor.int64_data, tensor.int32_data, tensor.float_data].find(({ length }) => length);
+  if (listed) return Number(listed[0]);
+  const raw = tensor.raw_data, View = { 7: BigInt64Array, 6: Int32Array, 1: Float32Array }[tensor.data_type] ?? Uint8Array;
+  return raw?.length >= View.BYTES_PER_ELEMENT ? Number(new View(raw.slice().buffer)[0]) : undefined;
+};
+
+const differingMode = (node) => {
+  const mode = textOf(node, 'mode'), by = textOf(node, 'coordinate_transformation_mode'), name = node.op_type;
+  if ((name === 'Resize' && mode === 'cubic') || (name === 'Pad' && mode === 'wrap')) return tr('{name} in mode {mode}', { name, mode });
+  if (name === 'Resize' && /^(tf_crop_and_resize|half_pixel_symmetric)$/.test(by)) return tr('{name} by {mode}', { name, mode: by });
+  if (name === 'MaxPool' && node.output[1]) return tr('{name} with indices', { name });
+  return /^(Asinh|BitShift|DepthToSpace|If|Loop)$/.test(name) ? name : '';
+};
+
+// Yields the name of each rule, what it saw, and what differs from the rule's own words.
+const structureFindings = function* (opened, given, runtimes) {
+  const { model } = opened, { graph } = model;
+  const bodies = [...bodiesOf(model)], nodes = bodies.flatMap(({ node }) => node), inputs = inputsOf(model);
+  for (const [path, needed] of dataFilesOf(opened)) {
+    const name = plain(path, 80), holder = given.get(baseName(path));
+    if (/^([\\/]|[A-Za-z]:)|^$/.test(path) || path.split(/[\\/]/).includes('..')) yield ['external_data', tr('The data file {name} lies outside the folder of the model.', { name })];
+    else if (!holder) yield ['external_data', tr('The data file {name} is not here: {size}. Drop it, too.', { name, size: megabytes(needed) })];
+    else if (holder.size < needed) yield ['external_data', tr('The data file {name} has {there} bytes, and {needed} are needed.', { name, there: holder.size.toLocaleString(), needed: needed.toLocaleString() })];
+  }
+  const given_names = new Set(graph.input.map(({ name }) => name)), constants = new Map();
+  for (const body of bodies) {
+    for (const tensor of body.initializer ?? []) if (!given_names.has(tensor.name)) constants.set(tensor.name, tensor);
+    for (const node of body.node) if (node.op_type === 'Constant') constants.set(node.output[0], attributeOf(node, 'value')?.t);
+  }
+  const known = (name) => valueOf(constants.get(name));
+  const trains = (node) => {
+    if (node.op_type === 'Dropout') return Boolean(known(node.input[2]));
+    if (node.op_type === 'BatchNormalization') return attributeOf(node, 'training_mode')?.i > 0n;
+    return RANDOM.test(operatorOf(node));
+  };
+  const training = nodes.filter(trains).map((node) => `${node.op_type} ${plain(node.name)}`.trim());
+  if (training.length) yield ['random_outputs', tr('Nodes of training or of chance: {listing}.', { listing: listing(training) })];
+  for (const node of nodes) {
+    const value = known(node.input[0]), label = labelOf(node);
+    if (value === undefined) continue;
+    if (node.op_type === 'If') yield ['frozen_subgraphs', tr('The condition of the If {label!r} is constant: its {branch} never runs.', { 'label!r': repr(label), branch: value ? 'else_branch' : 'then_branch' })];
+    if (node.op_type === 'Loop' && value <= 1e6) {
+      yield ['frozen_subgraphs', tr('The Loop {label!r} runs {n} rounds, whatever the input is.', { 'label!r': repr(label), n: value }), {
+        severity: value ? 'risk' : 'wrong',
+        why: tr("If the number comes from the example's size, other sizes get a wrong number of rounds."),
+        then: tr('Compare with PyTorch at a size that needs more rounds.'), lesson: 'loop',
+      }];
+    }
+  }
+  const read = new Set([...nodes.flatMap(({ input }) => input), ...bodies.flatMap(({ output }) => output.map((value) => value.name ?? value))]);
+  const unread = inputs.filter(({ name }) => !read.has(name)).map(({ name }) => name);
+  if (unread.length) yield ['unread_inputs', tr('No node reads the input {listing}.', { listing: listing(unread) })];
+  const sources = new Map([...graph.input.map(({ name }) => [name, 'input']), ...graph.initializer.map(({ name }) => [name, 'weight'])]);
+  const before = new Map(graph.node.filter((node) => operatorOf(node) === 'Identity').map((node) => [node.output[0], node.input[0]]));
+  for (const output of graph.output) {
+    let { name } = output;
+    for (let i = 0; i < before.size && before.has(name); i++) name = before.get(name);   // a stranger's file can have a circle
+    if (sources.has(name)) yield ['passed_through', tr('The output {shown!r} is the {sources_name} {name!r} itself.', { 'shown!r': repr(output.name), sources_name: tr(sources.get(name)), 'name!r': repr(name) })];
+  }
+  const both = graph.initializer.filter(({ name }) => given_names.has(name)).map(({ name }) => name);
+  if (both.length) yield ['overridable_weights', tr('Weights that are inputs, too: {listing}.', { listing: listing(both) })];
+  const own = new Set(model.functions.map(({ domain, name }) => `${domain}.${name}`));
+  const foreign = new Set(nodes.filter((node) => !STANDARD.has(node.domain ?? '') && !own.has(`${node.domain}.${node.op_type}`)).map(operatorOf));
+  if (foreign.size) yield ['custom_domains', tr('Custom operators: {listing}.', { listing: listing([...foreign]) })];
+  const ir = model.ir_version, opset = opsetOf(model), able = ableOf(model, runtimes), releases = Object.keys(runtimes);
+  const needs = tr('The file has IR version {ir} and opset {opset}.', { ir: Number(ir), opset });
+  if (opset > 0 && opset < 7) yield ['versions', needs, { severity: 'risk', why: tr('ONNX Runtime starts at opset 7: it has no kernels for older forms of most operators.'), then: tr('Convert it: onnx.version_converter.convert_version(model, 13); or export it again.'), lesson: 'runtimes' }];
+  else if (!able.length) yield ['versions', needs, { severity: 'risk', why: tr('No recorded release of ONNX Runtime, up to {runtimes}, loads both.', { runtimes: releases.at(-1) }), then: tr('Ask for the versions that the target knows, and export for them with opset_version.'), lesson: 'runtimes' }];
+  else if (able[0] !== releases[0]) yield ['versions', needs, { severity: 'note', why: tr('Of the recorded releases of ONNX Runtime, {able} is the first that loads both.', { able: able[0] }), then: tr('If the target is older, export with a smaller opset, and lower ir_version after reading what it costs.'), lesson: 'runtimes' }];
+  const shaped = inputs.filter((value) => axesOf(value)?.length), shown = listing(shaped.map(declaredText));
+  const sizes = { severity: 'note', then: tr('For other sizes, export with dynamic_shapes (or dynamic_axes).'), lesson: 'sizes' };
+  if (shaped.length && shaped.every((value) => axesOf(value).every(Number.isInteger))) yield ['fixed_sizes', tr('Every input has a fixed size: {shown}.', { shown }), { ...sizes, why: tr('Another batch or size is refused.') }];
+  else if (shaped.length && shaped.every((value) => axesOf(value)[0] === 1)) yield ['fixed_sizes', tr('The first axis of every input is fixed at 1: {shown}.', { shown }), { ...sizes, why: tr('A batch of two is refused.') }];
+  for (const [mode, alike] of Map.groupBy(nodes.filter(differingMode), differingMode)) yield ['differing_modes', tr('Back ends differ in {mode}: {listing}.', { mode, listing: listing(alike.map(labelOf)) })];
+  if (model.functions.length) yield ['functions', tr('Functions with a body in the file: {listing}.', { listing: listing(model.functions.map(({ name }) => name)) })];
+  const wide = [...inputs, ...graph.output].filter((value) => /^(int64|float64)$/.test(kindOf(value)));
+  if (wide.length) yield ['wide_types', tr('64 bits: {listing}.', { listing: listing(wide.map(declaredText)) })];
+  const homes = new Map();
+  for (const { doc_string: note, metadata_props: notes } of [model, graph, ...model.functions, ...nodes]) for (const text of [note, ...notes.map(({ value }) => value)]) for (const path of text?.match(HOME) ?? []) homes.set(path, (homes.get(path) ?? 0) + 1);
+  const often = [...homes].sort((a, b) => b[1] - a[1]).map(([path]) => path);
+  if (often.length) yield ['authors_notes', tr("The file's notes name paths of the machine that wrote it: {shown}.", { shown: listing(often, 2) })];
+};
+
+// What the weights themselves show, read one at a time: NaN, infinity, and what is stored twice.
+const MASKS = { float32: [Uint32Array, 0x7f800000, 0x80000000], float16: [Uint16Array, 0x7c00, 0x8000], bfloat16: [Uint16Array, 0x7f80, 0x8000], float64: [BigUint64Array, 0x7ff0000000000000n, 0x8000000000000000n] };
+const weightFindings = async function* (opened, given) {
+  const held = new Map(), seen = new Map();
+  let waste = 0, largest = { size: 0 }, left = MOST_READ, skipped = 0;
+  for (const one of tensorsOf(opened)) {
+    const { tensor, name, type, size } = one, [View, exponent, sign] = MASKS[type] ?? [];
+    if (!View && size < WASTE) continue;
+    if (size > left) { skipped += 1; continue; }
+    left -= size;
+    const bytes = tensor.data_location === 1 ? await bytesOfWeight(one, opened.file, given) : tensor.raw_data ?? new Uint8Array(Float32Array.from(tensor.float_data).buffer);
+    if (!bytes) continue;
+    if (View && bytes.length % View.BYTES_PER_ELEMENT === 0) {
+      const bits = new View(bytes.slice().buffer), kinds = new Set();
+      for (const word of bits) if ((word & exponent) === exponent) kinds.add((word & ~sign & ~exponent) !== (typeof sign === 'bigint' ? 0n : 0) ? 'NaN' : word & sign ? '-inf' : 'inf');
+      for (const kind of kinds.size > 1 && kinds.has('inf') ? [...kinds].filter((kind) => kind !== '-inf') : kinds) held.set(kind, [...held.get(kind) ?? [], `${plain(name)} ${type}[${tensor.dims.join(', ')}]`]);
+    }
+    if (size < 4096) continue;
+    const digest = `${type} ${tensor.dims} ${new Uint32Array(await crypto.subtle.digest('SHA-256', bytes))}`;
+    if (!seen.has(digest)) { seen.set(digest, one); continue; }
+    waste += size;
+    if (size > largest.size) largest = { size, first: seen.get(digest), second: one };
+  }
+  const label = ({ name, type, tensor }) => `${plain(name)} ${type}[${tensor.dims.join(', ')}]`;
+  if (held.has('NaN')) yield ['broken_weights', tr('Weights with NaN: {listing}.', { listing: listing(held.get('NaN')) })];
+  const infinite = { then: tr('If nobody put it there on purpose, look for an overflow: training, a conversion to float16.'), lesson: 'half' };
+  if (held.has('inf')) yield ['broken_weights', tr('Weights with inf: {listing}.', { listing: listing(held.get('inf')) }), { ...infinite, severity: 'risk', why: tr('Every output that depends on it can be inf or NaN.') }];
+  if (held.has('-inf')) yield ['broken_weights', tr('Weights with -inf: {listing}.', { listing: listing(held.get('-inf')) }), { ...infinite, severity: 'note', why: tr('The masks of attention hold it on purpose; a row of nothing else becomes NaN in Softmax.') }];
+  if (waste >= WASTE) yield ['repeated_weights', tr('{waste:,} bytes are stored twice: {second.label} is {how} to {first.label}.', { 'waste:,': waste.toLocaleString('en'), 'second.label': label(largest.second), how: tr('equal'), 'first.label': label(largest.first) })];
+  if (skipped) yield ['', tr('{count} large weights were not looked through: the page reads {size} MB of them at most.', { count: skipped, size: MOST_READ >> 20 }), { severity: 'note', why: '', then: '' }];
+};

@@ -1,0 +1,68 @@
+"""Ways through the course for one purpose, each with the minutes that its notebooks say of themselves.
+
+The web site is built with this module in an environment without the packages of a learner: it needs none.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from onnxlab.machine import COURSE_IN_WHEEL
+
+_CLONE = Path(__file__).resolve().parents[3]
+COURSE = _CLONE if (_CLONE / "notebooks").is_dir() else COURSE_IN_WHEEL
+"""The folder of the course itself, whose notebooks nobody has changed."""
+
+_TRACKS = Path(__file__).parents[1] / "assets" / "tracks.toml"
+_TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
+
+
+@dataclass(frozen=True)
+class Track:
+    """A way through the course.
+
+    Attributes:
+        name: As a person types it.
+        titles: What somebody comes with, by language.
+        steps: Its chapters and labs, in order, as "04_dynamic_shapes".
+    """
+
+    name: str
+    titles: Mapping[str, str]
+    steps: tuple[str, ...]
+
+    @property
+    def minutes(self) -> int:
+        """The minutes of all its steps, as the notebooks say."""
+        return sum(minutes_of(COURSE / notebook_of(step)) for step in self.steps)
+
+
+@cache
+def tracks() -> dict[str, Track]:
+    """Return the tracks by name."""
+    rows = tomllib.loads(_TRACKS.read_text("utf-8"))["track"]
+    languages = ("en", "zh")
+    return {
+        row["name"]: Track(row["name"], {key: row[key] for key in languages}, tuple(row["steps"]))
+        for row in rows
+    }
+
+
+def notebook_of(step: str) -> Path:
+    """Return where the course has the notebook of a chapter or lab.
+
+    >>> notebook_of("lab04_asinh").as_posix()
+    'labs/lab04_asinh.ipynb'
+    """
+    return Path("labs" if step.startswith("lab") else "notebooks", f"{step}.ipynb")
+
+
+def minutes_of(notebook: Path) -> int:
+    """Return the minutes that a notebook says in its first cell; 0 where it says none."""
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    found = _TIME.search("".join(cells[0]["source"]))
+    return int(found[1]) if found else 0
