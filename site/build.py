@@ -253,7 +253,8 @@ def first_page(site: Site, pages: list[Page]) -> str:
         msg = f"{left} chapters belong to no track.\nA track is a range of them.\nSee site/build.py."
         raise SiteNotBuilt(msg)
     groups.append((site.words["labs"], labs))
-    gaps = {"chapters": str(len(chapters)), "labs": str(len(labs)), "paths": reading_paths(site)}
+    numbered = sum(bool(page.minutes) for page in chapters)  # without pages to look things up
+    gaps = {"chapters": str(numbered), "labs": str(len(labs)), "paths": reading_paths(site)}
     gaps |= {"graph": first_graph(site), "place": site.words["place"], "clone": "", "colab": ""}
     gaps["doors"] = site.doors("index", source)
     if site.repository:

@@ -16,7 +16,7 @@ STATIC = (
     ("types", ("-m", "mypy")),
     ("imports", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
 )
-# A test compares the code of all translated notebooks with the English; these are run, too, and with --all each.
+# A test compares the code of all translated notebooks with the English; these are run, and with --all each.
 TRANSLATED = (
     "notebooks/zh/00_start_here.ipynb",
     "notebooks/zh/02_trace_and_script.ipynb",

@@ -998,10 +998,7 @@ PAIRS = {
         lambda: auto_convert_mixed_precision(weighty(), {"x": X * np.nan}, rtol=0.1, keep_io_types=True),
         lambda: auto_convert_mixed_precision(weighty(), {"x": X}, rtol=0.1, keep_io_types=True),
     ),
-    "sequence-for-a-tensor": (
-        lambda: run(sequences(), x=X),
-        lambda: run(sequences(), x=[X]),
-    ),
+    "sequence-for-a-tensor": (lambda: run(sequences(), x=X), lambda: run(sequences(), x=[X])),
     "not-folded": (
         lambda: loud(model(node("Erf", "w", "h"), node("Mul", "x h"), **HALF, w=np.ones(3, np.float16))),
         lambda: loud(model(node("Mul", "x h"), **HALF, h=np.ones(3, np.float16))),
@@ -1023,10 +1020,7 @@ PAIRS = {
         lambda: session(model(node("Transpose", "x", perm=[0, 5]))),
         lambda: session(model(node("Transpose", "x", perm=[1, 0]))),
     ),
-    "node-of-another-runtime": (
-        lambda: ReferenceEvaluator(optimised()),
-        lambda: ReferenceEvaluator(FUSIBLE),
-    ),
+    "node-of-another-runtime": (lambda: ReferenceEvaluator(optimised()), lambda: ReferenceEvaluator(FUSIBLE)),
     "no-older-form": (
         lambda: version_converter.convert_version(model(node("Gelu", "x"), opset=20, ir=9), 19),
         lambda: version_converter.convert_version(model(node("Erf", "x"), opset=20, ir=9), 19),
@@ -1043,10 +1037,7 @@ PAIRS = {
         lambda: quant_pre_process(custom(), "ready.onnx"),
         lambda: quant_pre_process(custom(), "r.onnx", skip_symbolic_shape=True, skip_optimization=True),
     ),
-    "type-requests-differ": (
-        lambda: overridden(QuantType.QInt16),
-        lambda: overridden(QuantType.QUInt16),
-    ),
+    "type-requests-differ": (lambda: overridden(QuantType.QInt16), lambda: overridden(QuantType.QUInt16)),
     "quantise-type-not-known": (
         lambda: quantize_static(linear(), "int.onnx", Reader(ROW), calibrate_method=7),
         lambda: quantize_static(linear(), "int.onnx", Reader(ROW)),
@@ -1102,9 +1093,7 @@ def _(cured):
 @case("branches-alias")
 def _(cured):
     export(
-        Calls(
-            lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.clone() if cured else x, (x,)),
-        )
+        Calls(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.clone() if cured else x, (x,)))
     )
 
 

@@ -77,10 +77,18 @@ def test_what_was_not_run_is_said_and_runs_with_values_of_ones_own(tmp_path, cap
     assert "It refuses the inputs given" in capsys.readouterr().out
 
 
-def test_values_of_another_type_are_no_fault_of_the_file(tmp_path):
-    np.savez(tmp_path / "in.npz", x=np.ones(3))
-    with pytest.raises(NoValues, match="holds x as float64; the model's input is float32"):
-        examine(text("g (float[n] x) => (float[n] y) { y = Relu(x) }"), inputs=tmp_path / "in.npz")
+@pytest.mark.parametrize(
+    ("x", "held"),
+    [
+        (np.ones((2, 3)), r"float64\[2, 3\]"),
+        (np.ones((2, 1), "f"), r"float32\[2, 1\]"),
+        (np.ones(3, "f"), r"float32\[3\]"),
+    ],
+)
+def test_values_of_another_type_or_shape_are_no_fault_of_the_file(tmp_path, x, held):
+    np.savez(tmp_path / "in.npz", x=x)
+    with pytest.raises(NoValues, match=rf"holds x as {held}; the model's input is float32\[n, 3\]"):
+        examine(text("g (float[n, 3] x) => (float[n, 3] y) { y = Relu(x) }"), inputs=tmp_path / "in.npz")
 
 
 def test_a_locale_that_is_not_installed_is_no_fault_of_the_file():

@@ -89,7 +89,7 @@ def test_endless_answer_is_left(catches):
     started = time.monotonic()
     outcome = rated(answer, QUICK)
     assert outcome.status is Status.TIMED_OUT
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
     assert "0.5 seconds" in outcome.message
     assert rated(right).passed  # the process is as usable as before
 
@@ -97,7 +97,7 @@ def test_endless_answer_is_left(catches):
 def test_a_sleeping_answer_is_left():
     started = time.monotonic()
     assert rated(lambda g, x: time.sleep(60), QUICK).status is Status.TIMED_OUT
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
 
 
 def test_what_is_printed_is_counted_and_its_end_is_kept(capsys):

@@ -70,7 +70,7 @@ def test_native_code_that_hangs_is_ended():
     outcome = rated(answer, replace(ASINH, time_limit=0.5))
     assert outcome.status is Status.TIMED_OUT
     assert "native code" in outcome.message
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 @forks

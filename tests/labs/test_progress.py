@@ -93,10 +93,7 @@ def test_two_notebooks_at_once_lose_nothing(file):
 
 
 def test_a_failed_check_keeps_when_it_was_and_the_title_of_the_first_part_that_fails(file, monkeypatch):
-    findings = (
-        Finding(ASINH.parts[0], True),
-        Finding(ASINH.parts[1], False, "secret(x) = 1"),
-    )
+    findings = (Finding(ASINH.parts[0], True), Finding(ASINH.parts[1], False, "secret(x) = 1"))
     incorrect = Outcome(ASINH.id, Status.INCORRECT, 0, ASINH.points, findings)
     entries = []
     for moment, result in (

@@ -31,7 +31,7 @@ def texts(request) -> list[str]:
 
 
 def test_a_chapter_says_its_time_and_what_comes_before(texts):
-    assert TIME.search(texts[0])
+    assert TIME.search(texts[0]) or texts[0].startswith("# 99")  # a page to look things up
 
 
 def test_sections_are_numbered_and_the_summary_is_the_last(texts):

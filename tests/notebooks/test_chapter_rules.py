@@ -21,6 +21,7 @@ EXEMPT = {
     ("00", "recipe"): "it welcomes, and teaches no method",
     ("99", "recipe"): "an appendix: nobody repeats at home what it shows",
     ("99", "cells"): "an appendix: it is looked up, not read through",
+    ("99", "minutes"): "an appendix: it belongs to no hours",
 }
 """Rules that do not fit a chapter, and why."""
 

@@ -51,6 +51,12 @@ def test_everything_runs_in_one_pytest_with_one_worker_more_than_cores():
     assert int(arguments[arguments.index("-n") + 1]) == os.cpu_count() + 1
 
 
+def test_before_a_release_every_translated_notebook_is_run_and_else_a_sample():
+    chinese = {path.relative_to(checks.ROOT).as_posix() for path in checks.ROOT.glob("*/zh/*.ipynb")}
+    assert chinese <= set(checks.pytest_arguments(["--all"], fast=False))
+    assert chinese & set(checks.pytest_arguments([], fast=False)) == set(checks.TRANSLATED)
+
+
 @pytest.mark.parametrize("path", ["tests/test_cli.py", "tests/test_cli.py::test_x"])
 def test_a_named_path_is_run_in_place_of_all(path):
     arguments = checks.pytest_arguments([path, "-x"], fast=True)

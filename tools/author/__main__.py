@@ -65,6 +65,11 @@ def parser() -> argparse.ArgumentParser:
         "--release", action="store_true", help="fail, too, on a text without a present translation"
     )
     translate.add_argument("--prune", action="store_true", help="drop translations of texts that are gone")
+    translate.add_argument(
+        "--words",
+        action="store_true",
+        help="change nothing; list the names of graphs, and the words that mean something else elsewhere",
+    )
     translate.set_defaults(command=_translate)
     return author
 
@@ -79,6 +84,9 @@ def _translate(options: argparse.Namespace) -> int:
         if language == "en":
             continue
         edition = Edition(Path.cwd(), language)
+        if options.words:
+            print("\n".join(edition.words_in_context()))
+            continue
         if options.prune:
             edition.prune()
         if not options.check:
@@ -86,6 +94,8 @@ def _translate(options: argparse.Namespace) -> int:
                 print(f"written: {path.relative_to(Path.cwd())}")
         faults += edition.faults()
         untranslated += edition.untranslated()
+    if options.words:
+        return 0
     for line in (*untranslated, *faults):
         print(line)
     print(

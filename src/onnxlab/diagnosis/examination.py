@@ -17,7 +17,7 @@ from onnxlab.diagnosis.structure import STRUCTURE
 from onnxlab.diagnosis.symptom import SEVERITIES, Severity, Symptom, listing
 from onnxlab.errors import OnnxLabError
 from onnxlab.message import Message
-from onnxlab.model.graph import graphs
+from onnxlab.model.graph import Dims, graphs
 from onnxlab.model.load import ModelLike, load, path_of
 from onnxlab.plain_text import plain, pluralise
 from onnxlab.runtime.values import ModelInputs, NoValues, read_values
@@ -169,9 +169,9 @@ def _examination(
 
 
 def _require_inputs(file: ModelFile, inputs: Path) -> None:
-    """Refuse values that are not those of the file's inputs, or of another type."""
-    types = {value.name: value.dtype for value in ModelInputs(file.model).values}
-    wanted = set(types)
+    """Refuse values that are not those of the file's inputs, or of another type or shape."""
+    values = {value.name: value for value in ModelInputs(file.model).values}
+    wanted = set(values)
     for batch in read_values(inputs):
         if set(batch) != wanted:
             raise NoValues(
@@ -183,14 +183,22 @@ def _require_inputs(file: ModelFile, inputs: Path) -> None:
                 wanted=listing(sorted(wanted), 8) or "none",
             )
         for name, array in batch.items():
-            kind = "string" if array.dtype.kind in "OS" else array.dtype.name
-            if types[name] != kind and types[name] in _NUMBERS:
+            kind, value = "string" if array.dtype.kind in "OS" else array.dtype.name, values[name]
+            if (kind != value.dtype and value.dtype in _NUMBERS) or not _fits(array.shape, value.dims):
                 raise NoValues(
                     "{path} holds {name} as {kind}; the model's input is {wanted}.",
                     "",
-                    "Convert it: array.astype('{wanted}').",
+                    "Give an array of that type and shape; array.astype() changes the type.",
                     path=plain(inputs),
                     name=plain(name, 60),
-                    kind=kind,
-                    wanted=types[name],
+                    kind=f"{kind}{list(array.shape)}",
+                    wanted=plain(value.type, 120),
                 )
+
+
+def _fits(shape: tuple[int, ...], dims: Dims | None) -> bool:
+    """Whether a shape is one of those that are declared."""
+    return dims is None or (
+        len(shape) == len(dims)
+        and all(b == a or not isinstance(b, int) for a, b in zip(shape, dims, strict=True))
+    )

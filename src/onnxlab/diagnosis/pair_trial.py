@@ -366,8 +366,9 @@ class _Trial:
         except Exception as error:  # a file may hold what no session of its values can be made of
             self.tell({"step": "origin", "error": short_reason(error)})
             return
-        error = "" if origin.most or origin.suspects or not self.nested else "a list or a map differs"
-        self.tell({"step": "origin", "error": error, **_plain_origin(origin)})
+        nested = self.nested and not (origin.most or origin.suspects)
+        why = "a list or a map differs" if nested else ""
+        self.tell({"step": "origin", "error": why, **_plain_origin(origin)})
 
 
 def _plain_origin(origin: Origin) -> Report:

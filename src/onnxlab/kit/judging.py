@@ -332,10 +332,7 @@ def require_opset(
 
 
 def require_operators(
-    model: onnx.ModelProto,
-    *needed: str,
-    without: Sequence[str] = (),
-    look_at: str = "",
+    model: onnx.ModelProto, *needed: str, without: Sequence[str] = (), look_at: str = ""
 ) -> None:
     """Require that operators are in a model, bodies included, and that others are not."""
     try:

@@ -32,14 +32,7 @@ import torch
 from onnxlab.exporters.export import Exporter, export, remembered_torchlib, without_tqdm_thread
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.kit.exercise import Answers, Exercise, Produce
-from onnxlab.kit.exporting import (
-    first_line,
-    is_learners,
-    learners_code,
-    own_error,
-    own_line,
-    raised_by_stub,
-)
+from onnxlab.kit.exporting import first_line, is_learners, learners_code, own_error, own_line, raised_by_stub
 from onnxlab.kit.outcome import Case, Wrong, case_of
 from onnxlab.kit.status import Status
 from onnxlab.kit.work import Work

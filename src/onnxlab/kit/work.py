@@ -197,10 +197,7 @@ def _parse_array(data: bytes) -> Array:
         Exception: As NumPy's reader of headers does.
     """
     file = io.BytesIO(data)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     version = np.lib.format.read_magic(file)
     if version not in readers:
         raise ValueError(f"version {version} of the format is not used for numbers")

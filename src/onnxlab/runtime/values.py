@@ -150,7 +150,7 @@ class ModelInputs:
         # An axis without a name, or with the question mark of some converters, is an axis of its own.
         self._shapes = {
             value.name: tuple(
-                axis if isinstance(axis, int) or (axis or "?") != "?" else f"{value.name} axis {i}"
+                axis if isinstance(axis, int) or (axis and axis != "?") else f"{value.name} axis {i}"
                 for i, axis in enumerate(value.dims or ())
             )
             for value in self.values
@@ -232,12 +232,13 @@ class ModelInputs:
     def tables(self, name: str) -> list[tuple[str, int]]:
         """Return the values whose rows an input numbers, with how many numbers a row has."""
         nodes = [use.node for use in self._graph.uses(name) if use.port == 1]
-        width = (self._shapes[name] or (1,))[-1]
+        last = self._shapes[name][-1:]
+        widths = {"Gather": 1} | ({"GatherND": last[0]} if last and isinstance(last[0], int) else {})
         return [
-            (node.input[0], 1 if node.op_type == "Gather" else width)
+            (node.input[0], widths[node.op_type])
             for node in nodes
-            if node.op_type == "Gather" or (node.op_type == "GatherND" and isinstance(width, int))
-            if not any(a.name in ("axis", "batch_dims") and a.i for a in node.attribute)
+            if node.op_type in widths
+            and not any(a.name in ("axis", "batch_dims") and a.i for a in node.attribute)
         ]
 
     def known(self, name: str) -> bool:

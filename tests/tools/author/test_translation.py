@@ -18,9 +18,9 @@ from onnxlab.language import Speech, is_pattern, speaking, speech
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.coverage import coverage_sources, translated_coverage
-from tools.author.translation.edition import Edition, generated
+from tools.author.translation.edition import Edition, generated, written_by_hand
 from tools.author.translation.edition import _translations as usable
-from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.lint import Glossary, faults, page_faults
 from tools.author.translation.outputs import shown_texts, template, templates, translate_output
 from tools.author.translation.units import Kind, units
 
@@ -83,13 +83,24 @@ def code_without_words(source: str) -> str:
         return source
 
 
-def test_no_translation_is_wrong_and_no_file_out_of_step():
-    assert list(Edition(ROOT, "zh").faults()) == []
+@pytest.fixture(scope="module")
+def committed() -> Edition:
+    return Edition(ROOT, "zh")
+
+
+def test_no_translation_is_wrong_and_no_file_out_of_step(committed):
+    assert list(committed.faults()) == []
 
 
 @pytest.mark.release
-def test_no_text_is_untranslated():
-    assert list(Edition(ROOT, "zh").untranslated()) == []
+def test_no_text_is_untranslated(committed):
+    assert list(committed.untranslated()) == []
+
+
+def test_words_with_a_context_are_listed_for_a_reader(committed):
+    words = [line.split("\t") for line in committed.words_in_context()]
+    assert all(len(word) == 4 for word in words)
+    assert ["{graph}", "quantised", "\u91cf\u5316\u540e"] in [word[:3] for word in words]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
@@ -335,7 +346,8 @@ def test_a_printed_card_of_the_clinic_is_translated_but_for_its_code():
 CHAPTER = (
     markdown("# A chapter"),
     code(
-        "from onnxlab import expect_error, expect_warning, graph, predict, predict_grid, table\nimport onnx"
+        "from onnxlab import clinic, doctor, expect_error, graph, patient, predict, predict_grid, table\n"
+        "import onnx"
     ),
     code('guess = predict("Does it pass?", ["yes", "no"])'),
     code(
@@ -354,6 +366,9 @@ CHAPTER = (
         'graph(model, other, names=["static", "dynamic"])'
     ),
     code("graph(model, highlight=['nowhere'])"),
+    code("doctor(model)"),
+    code("card = patient('index-put')\nprint(card)\nclinic()"),
+    code("card.check('load', card.module)"),
     code('loads = predict("Does it load?", ["runs", "an error"])'),
     code('loads.reveal("an error")'),
     code("graph(model, other)"),
@@ -414,11 +429,14 @@ def test_a_translated_notebook_shows_what_its_outputs_say_and_only_in_its_langua
     folder.mkdir(parents=True)
     english = execute(notebook(*copy.deepcopy(CHAPTER)), tmp_path / "notebooks" / "a.ipynb")
     texts = speech("zh").texts
-    with speaking(Speech(texts | WORDS, {text: texts[text] for text in texts if is_pattern(text)})):
+    patterns = {text: texts[text] for text in texts if is_pattern(text)}
+    with speaking(Speech(texts | WORDS, patterns, contexts=speech("zh").contexts)):
         edition = generated(english, PurePosixPath("notebooks/a.ipynb"), WORDS, "zh", lambda _: False)
     write(edition, folder / "a.ipynb")
     shown = [output.get("data", output) for cell in edition["cells"] for output in cell.get("outputs", [])]
     outputs = str([{kind: text for kind, text in data.items() if "+json" not in kind} for data in shown])
+    for word in ("symptom", "Reported in", "what to do", "repair", "wrong", "risks"):
+        assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
     for word in ("yes", "Answer", "caused by", "nodes", "removed", "Nothing in the graph", "more operators"):
         assert word not in re.sub(r"<style>.*?</style>|src=\S+", "", outputs), word
     edition["cells"][1]["source"] = edition["cells"][1]["source"].replace('onnxlab.speak("zh")', "")
@@ -507,3 +525,26 @@ def test_a_quoted_word_of_a_table_is_the_one_that_is_shown():
     entry = polib.POEntry(msgid="Look at `wrong`.", msgstr="\u770b `\u9519\u8bef`\u3002", comment="text")
     assert list(faults(entry, GLOSSARY, {"wrong": "\u9519\u8bef"})) == []
     assert list(faults(entry, GLOSSARY, {"wrong": "\u9519"})) == ["code differ: wrong, \u9519\u8bef"]
+
+
+@pytest.mark.parametrize(
+    ("page", "fault"),
+    [
+        ("**\u63d0\u524d**\uff1a\u5b66\u5458 `a,b` [x](a.md)\u3002", ""),
+        ("**\u63d0\u524d\uff1a**\u5b66\u5458", "bold that is not bold"),
+        ("\u662f\u8fd9\u6837,\u771f\u7684\u3002", "half-width"),
+        ("\u65e7\u7684\u5f15\u64ce\u4f1a\u62d2\u7edd", "\u62d2\u7edd"),
+        ("```\n\u662f,\u8fd9\u6837\n```", ""),
+    ],
+)
+def test_a_page_that_is_written_by_hand_is_read_too(page, fault, tmp_path):
+    assert bool(list(page_faults(page, GLOSSARY))) == bool(fault)
+    assert fault in "; ".join(page_faults(page, GLOSSARY))
+
+
+def test_the_pages_that_are_read_are_those_that_nobody_generates():
+    read = dict(written_by_hand(ROOT, "zh"))
+    assert {"README.zh.md", "docs/install.zh.md", "site/glossary.toml", "site/words.json"} <= set(read)
+    assert "packages/onnxlab-class/docs/instructor.zh.md" in read
+    assert "docs/coverage.zh.md" not in read
+    assert len(read["site/silent.toml"]) > 100

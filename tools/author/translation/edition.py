@@ -19,7 +19,7 @@ from onnxlab.language import GRAPH_NAMES, LANGUAGES, Speech, context, is_pattern
 from onnxlab.message import GAP
 from tools.author.translation.catalogue import Source, merged, notebook_sources, open_catalogue
 from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
-from tools.author.translation.lint import Glossary, faults
+from tools.author.translation.lint import Glossary, faults, page_faults
 from tools.author.translation.messages import messages
 from tools.author.translation.outputs import ALONE, shown_texts, translate_output
 from tools.author.translation.units import Kind, Unit, units
@@ -79,6 +79,14 @@ class Edition:
         for where, entry in self._entries():
             yield from (f"{where}: {state}: {_short(entry.msgid)}" for state in _states(entry))
 
+    def words_in_context(self) -> list[str]:
+        """Return a line for each word with a context: that, the English, the translation, and its places."""
+        entries = sorted((e for _, e in self._entries() if e.msgctxt), key=lambda e: e.msgctxt)
+        return [
+            "\t".join([e.msgctxt, e.msgid, e.msgstr, " ".join(place for place, _ in e.occurrences)])
+            for e in entries
+        ]
+
     def faults(self) -> Iterator[str]:
         """Yield a line for each translation that is wrong, and for each generated file out of step."""
         glossary = Glossary(self._folder / "glossary.md")
@@ -91,6 +99,8 @@ class Edition:
         for path, notebook in self._pages.items():
             if other_language(path, self._language) not in notebook["cells"][0]["source"]:
                 yield f"{path}: no link {other_language(path, self._language)} below its title"
+        for name, text in written_by_hand(self._root, self._language):
+            yield from (f"{name}: {fault}" for fault in page_faults(text, glossary))
         yield from (f"{path.relative_to(self._root)}: not up to date" for path in self._stale())
 
     def _entries(self) -> Iterator[tuple[str, polib.POEntry]]:
@@ -211,6 +221,22 @@ class Edition:
         return True
 
 
+def written_by_hand(root: Path, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the pages and texts that somebody wrote in the language, each with its file's name."""
+    folders = (".", "docs", "labs", "site", "packages/*/docs")
+    for path in sorted(path for at in folders for path in root.glob(f"{at}/*.{language}.md")):
+        if path.name != f"{DOCUMENT.stem}.{language}.md":  # which is generated
+            yield path.relative_to(root).as_posix(), path.read_text("utf-8")
+    for path in sorted((root / "site").glob("*.toml")):
+        lines = re.findall(rf'^{language}\w* = "(.*)"$', path.read_text("utf-8"), re.MULTILINE)
+        yield f"site/{path.name}", "\n".join(lines)
+    words = root / "site" / "words.json"
+    if words.exists():
+        texts = json.loads(words.read_text("utf-8"))[language]
+        texts["page"].pop("synonyms")  # what people type
+        yield "site/words.json", "\n".join(_strings_of(texts))
+
+
 def _translations(catalogue: polib.POFile) -> dict[str, str]:
     """Return the translations that can be used: neither fuzzy nor with a gap that the English text lacks."""
     return {
@@ -218,6 +244,15 @@ def _translations(catalogue: polib.POFile) -> dict[str, str]:
         for entry in catalogue.translated_entries()
         if not entry.msgctxt and set(GAP.findall(entry.msgstr)) <= set(GAP.findall(entry.msgid))
     }
+
+
+def _strings_of(value: object) -> Iterator[str]:
+    """Yield the texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings_of(part)
 
 
 def _json(words: object) -> str:

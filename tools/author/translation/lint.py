@@ -41,15 +41,18 @@ class Glossary:
                 pattern = re.compile(rf"\b(?:{words})(?:s|ed|d|ing)?\b", re.IGNORECASE)
                 self._rows.append((pattern, (*chinese, *english)))
 
+    def unwanted(self, text: str) -> Iterator[str]:
+        """Yield the words that no text must use."""
+        text = text.replace("\u7b14\u8bb0\u672c\u7535\u8111", "laptop")
+        yield from (f"the word {word}" for word in self._never if word in text)
+
     def faults(self, english: str, translation: str) -> Iterator[str]:
         """Yield the terms that a translation lacks, and the words that it must not use."""
         for pattern, terms in self._rows:
             match = pattern.search(english)
             if match and not any(word.lower() in translation.lower() for word in (*terms, match[0])):
                 yield f"{match[0]!r} without {' or '.join(terms[:2])}"
-        yield from (
-            f"the word {word}" for word in self._never if word in translation.replace("笔记本电脑", "laptop")
-        )
+        yield from self.unwanted(translation)
 
 
 def faults(entry: polib.POEntry, glossary: Glossary, shown: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -99,6 +102,15 @@ def faults(entry: polib.POEntry, glossary: Glossary, shown: Mapping[str, str] | 
         yield "the word 您"
     if not entry.msgctxt:  # there a word may mean something else, as the weight of a symptom
         yield from glossary.faults(_without_code(english), translation)
+
+
+def page_faults(text: str, glossary: Glossary) -> Iterator[str]:
+    """Yield the faults of a text that was written in the language, as a page of Markdown."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
+    for line in text.splitlines():
+        bare = re.sub(r"<[^>]*>|\]\([^)]*\)|:::.*", "]", line)
+        found = [*_typography(bare), *stops_within_emphasis(line), *glossary.unwanted(_without_code(bare))]
+        yield from (f"{fault}: {line.strip()[:40]}" for fault in found)
 
 
 def stops_within_emphasis(text: str) -> Iterator[str]:

@@ -26,6 +26,7 @@ _CELL = re.compile(r"<(?:th|td)\b[^>]*>(.*?)</(?:th|td)>", re.DOTALL)
 _LEGEND = re.compile(r"(?:(?:removed|added|changed) \(\w+\)(?:, )?)+:")
 _HINT = re.compile(r"(Predict: )?Each cell: (.*)\?")
 _GRAPH = re.compile(r"Graph\((.*)\)")
+_ALT = re.compile(r"Graph of (.+): (.*)", re.DOTALL)  # the name may have a colon, too
 _MORE = re.compile(r" and \d+ more operators$")
 _NUMBERED = re.compile(r"(.+)( \(\d+\))")  # two models of one name, side by side
 _EXPECTED = re.compile(r"^(  caused by \w+|\w+ \(\d+ times\)|\(\d+ more warnings? not shown\))", re.MULTILINE)
@@ -101,6 +102,10 @@ def _translated_element(match: re.Match[str]) -> str:
 
 def _translated_attribute(match: re.Match[str]) -> str:
     """Return an attribute with a graph's summary translated."""
+    if graph := _ALT.fullmatch(html.unescape(match[2])):
+        operators = _MORE.sub(lambda more: tr(more[0]), graph[2])
+        shown = tr("Graph of {graph}: {operators}", graph=tr(graph[1], GRAPH_NAMES), operators=operators)
+        return match[1] + html.escape(shown) + match[3]
     return match[1] + html.escape(_translated_line(html.unescape(match[2]))) + match[3]
 
 
@@ -224,7 +229,7 @@ def _notes(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
         return
     for node in ast.walk(ast.parse(cell["source"])):
         called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.For) and "live_note(" in ast.unparse(node.body):
+        if isinstance(node, ast.For) and "live_note(" in ast.unparse(node):
             constants = (part.value for part in ast.walk(node.iter) if isinstance(part, ast.Constant))
             yield from ((text, "") for text in constants if isinstance(text, str) and _is_prose(text))
         elif isinstance(node, ast.Call) and called == "live_note":

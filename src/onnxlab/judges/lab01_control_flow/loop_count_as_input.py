@@ -156,11 +156,7 @@ def judge_few(work: Work, random: np.random.Generator) -> None:
     _require_rounds(work, "repeated", rows, look_at)
     others = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in (0, 1, 5)]
     _require_rounds(work, "other", others, "Which part of the step does your module use: all of its forward?")
-    odd = [
-        (floats(random, ROWS, WIDTH), 0),
-        (torch.zeros(ROWS, WIDTH), 0),
-        (torch.zeros(ROWS, WIDTH), 3),
-    ]
+    odd = [(floats(random, ROWS, WIDTH), 0), (torch.zeros(ROWS, WIDTH), 0), (torch.zeros(ROWS, WIDTH), 3)]
     large = (pictures(random, ROWS, WIDTH) - 0.5) * 1e4
     infinite = large.clone()
     infinite[int(random.integers(ROWS)), int(random.integers(WIDTH))] = torch.inf

@@ -45,10 +45,7 @@ def describe_case(x: Array | torch.Tensor, scales: Array | torch.Tensor) -> str:
 
 
 def require_enlarged(
-    model: onnx.ModelProto,
-    cases: list[Case],
-    look_at: str | Mapping[str, str],
-    reference: Reference = cubic,
+    model: onnx.ModelProto, cases: list[Case], look_at: str | Mapping[str, str], reference: Reference = cubic
 ) -> None:
     """Require that a model enlarges as a reference in torch does; a counterexample shows the scales.
 

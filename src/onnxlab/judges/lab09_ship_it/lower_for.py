@@ -43,10 +43,7 @@ def _require_structure(model: onnx.ModelProto, question: Lowering) -> None:
                 "opset of a function": FUNCTION,
             }
             raise Wrong(
-                msg,
-                advice.get(what, question.look_at),
-                difference=difference,
-                evidence=evidence(model),
+                msg, advice.get(what, question.look_at), difference=difference, evidence=evidence(model)
             )
     if model.functions and model.ir_version < _FIRST_WITH_FUNCTIONS:
         msg = Message(

@@ -4,13 +4,7 @@ import numpy as np
 import onnx
 from onnx import helper, version_converter
 
-from onnxlab.kit.judging import (
-    evidence,
-    opsets,
-    require_opset,
-    require_same_interface,
-    require_well_formed,
-)
+from onnxlab.kit.judging import evidence, opsets, require_opset, require_same_interface, require_well_formed
 from onnxlab.kit.outcome import Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by, require_as_before
 from onnxlab.labs.lab09_ship_it.to_opset_12 import ASKS, CHANNELS, SoftmaxQuestion

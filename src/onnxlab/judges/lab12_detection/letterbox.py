@@ -10,12 +10,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnx import compose, parser
 
-from onnxlab.kit.judging import (
-    require_interface,
-    require_same_numbers,
-    require_valid,
-    require_well_formed,
-)
+from onnxlab.kit.judging import require_interface, require_same_numbers, require_valid, require_well_formed
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.letterbox import ASKS, LetterboxQuestion

@@ -9,12 +9,7 @@ import numpy as np
 import onnx
 from onnx import compose, parser
 
-from onnxlab.kit.judging import (
-    require_interface,
-    require_same_numbers,
-    require_valid,
-    require_well_formed,
-)
+from onnxlab.kit.judging import require_interface, require_same_numbers, require_valid, require_well_formed
 from onnxlab.kit.outcome import Wrong, trying
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab12_detection.suppress import ASKS, FINE, DetectorQuestion

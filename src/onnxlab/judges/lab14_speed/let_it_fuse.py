@@ -10,13 +10,7 @@ import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 
 from onnxlab.kit.exercise import Judges
-from onnxlab.kit.judging import (
-    evidence,
-    opsets,
-    require_interface,
-    require_same_numbers,
-    require_well_formed,
-)
+from onnxlab.kit.judging import evidence, opsets, require_interface, require_same_numbers, require_well_formed
 from onnxlab.kit.outcome import Difference, Wrong
 from onnxlab.kit.rewriting import Rewritten, made_by
 from onnxlab.labs.lab14_speed.let_it_fuse import ASKS, CHANNELS, OPSET, REASONS, FusionQuestion

@@ -108,7 +108,8 @@ def _decoder(s: Sketch, kind: _Kind, size: int) -> onnx.ModelProto:
     for _ in range(kind.layers):
         read = first if kind.same_input else x
         projections = [
-            s.add("MatMul", read, s.weight(s.normal(width, heads * size) / np.sqrt(width)))
+            # At full size, eleven layers amplify rounding beyond what is tolerated.
+            s.add("MatMul", read, s.weight(s.normal(width, heads * size) / np.sqrt(width * kind.layers)))
             for heads in (queries, keys, keys)
         ]
         if kind.four_axes:

@@ -155,8 +155,7 @@ def saved_structure(
 
 
 def _image(pane: Pane, picture: Picture) -> str:
-    title = pane.name
-    alt = escape(tr("Graph of {graph}: {operators}", graph=title, operators=operators(pane.flat)))
+    alt = escape(tr("Graph of {graph}: {operators}", graph=pane.name, operators=operators(pane.flat)))
     width = round(picture.width * _scale(picture))
     return f'<img alt="{alt}" width="{width}" src="{picture.address}">'
 
@@ -171,9 +170,8 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     if not below:
         return ""
     follow = tr("1 more node follows") if below == 1 else tr("{below} more nodes follow", below=below)
-    title = pane.name
     return tr(
-        "{follow} further down in the picture of {title}: scroll inside it.", follow=follow, title=title
+        "{follow} further down in the picture of {graph}: scroll inside it.", follow=follow, graph=pane.name
     )
 
 

@@ -345,25 +345,6 @@ def test_a_fresh_notebook_is_trusted_and_a_foreign_one_is_not(room):
     assert not any(foreign)
 
 
-def test_guessing_gets_slower_for_that_name_only(room):
-    async def guess() -> tuple[list[tuple[int, str]], int]:
-        async with Seat(room, "guessed", "1357") as seat:
-            assert (await seat.sign_in())[0] == 302
-        async with Seat(room, "guessed", "") as seat:
-            answers = []
-            while len(answers) < 20 and 429 not in dict(answers):  # the waits double, up to a minute
-                seat.pin = f"000{len(answers)}"
-                answers.append(await seat.sign_in())
-        async with Seat(room, "not-guessed", "1357") as seat:
-            return answers, (await seat.sign_in())[0]
-
-    answers, other = finish(guess())
-    assert [status for status, _ in answers[:3]] == [403, 403, 403]
-    assert answers[-1][0] == 429
-    assert "Try again in" in answers[-1][1]
-    assert other == 302
-
-
 def test_the_hub_ends_and_leaves_nothing(room):
     running = command_lines(room.process.pid)
     assert len(running) > 4

@@ -15,6 +15,7 @@ import argon2
 from tornado.web import HTTPError
 
 from class_support.hub import finish
+from onnxlab_class.classroom.hub import authenticator as hub_authenticator
 from onnxlab_class.classroom.hub.accounts import Accounts, AccountsUnreadable, Passwords
 from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator, Throttle
 
@@ -27,7 +28,11 @@ ROOM, INSTRUCTOR = "seven-green-kites", "the-instructor-only-knows"
 
 @pytest.fixture
 def authenticator(tmp_path, monkeypatch) -> RoomAuthenticator:
-    """The authenticator of a new class. Argon2 at its cheapest: else a PIN takes a fifth of a second."""
+    """The authenticator of a new class, all at one moment: a busy machine would let throttles run out.
+
+    Argon2 is at its cheapest: else a PIN takes a fifth of a second.
+    """
+    monkeypatch.setattr(hub_authenticator, "time", SimpleNamespace(monotonic=lambda: 1000.0))
     cheapest = {"time_cost": 1, "memory_cost": 8, "parallelism": 1}
     monkeypatch.setattr(argon2, "PasswordHasher", partial(argon2.PasswordHasher, **cheapest))
     made = RoomAuthenticator()
@@ -68,6 +73,13 @@ def test_the_rooms_password_is_guessed_slowly_with_many_names_and_from_many_addr
     )
     assert tried <= 201
     assert answers(authenticator, ["late"], address="10.0.0.3") == [429], "the whole room"
+
+
+def test_guessing_gets_slower_for_that_name_only(authenticator):
+    assert answers(authenticator, ["guessed"]) == [200]
+    assert answers(authenticator, ["guessed"] * 20, "wrong") == [403] * 5 + [429] * 15
+    assert answers(authenticator, ["guessed"]) == [429], "also with the right PIN"
+    assert answers(authenticator, ["other"]) == [200]
 
 
 def test_a_class_behind_one_address_gets_in_with_its_typing_errors(authenticator):
