@@ -203,10 +203,9 @@ def write_sources(site: Site, folder: Path) -> None:
         path = folder / f"{page.name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(site.notebook(page.name), ensure_ascii=False), "utf-8")
-        about[page.name] = {
-            "other": f"{page.name}.html",
-            "description": re.sub(r"[`*]", "", page.question),
-        }
+        about[page.name] = {"description": re.sub(r"[`*]", "", page.question)}
+        if all(replace(site, language=language).path(page.name).is_file() for language in LANGUAGES):
+            about[page.name]["other"] = f"{page.name}.html"
     for name in site.guides():
         path = folder / "docs" / f"{name}.md"
         path.parent.mkdir(exist_ok=True)

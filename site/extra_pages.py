@@ -41,7 +41,8 @@ def reading_paths(site: Site) -> str:
             name = notebook_of(step).with_suffix("").as_posix()
             number = re.match(r"lab\d+|\d+[a-z]?", step)
             assert number is not None  # every notebook begins with one
-            links.append(f"[{number[0]}]({name}.ipynb)")
+            # A new chapter has no translation yet.
+            links.append(f"[{number[0]}]({name}.ipynb)" if site.is_page(name) else number[0])
         hours = site.words["hours"].format(hours=f"{track.minutes / 60:.1f}")
         lines.append(f"| **{track.titles[site.language]}** | {' → '.join(links)} | {hours} |")
     columns = " | ".join(site.words[name] for name in ("path", "path_chapters", "path_time"))

@@ -238,3 +238,4 @@ for (const event of ['dragover', 'drop']) {
   });
 }
 document.addEventListener('dragleave', () => place.classList.remove('over'));
+for (const ready of [loaded('open_data.js'), graph.prepare(graphModel([], given, null))]) ready.catch(() => {});   // a drop says what fails

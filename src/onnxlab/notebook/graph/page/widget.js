@@ -431,4 +431,7 @@ const render = ({ model, el }) => {
   };
 };
 
-export default { render };
+// Has a frame wait for the first graph of a page.
+const prepare = (model) => netronKit(model).then((files) => keepWaiting(model.get('_kit'), files));
+
+export default { render, prepare };
