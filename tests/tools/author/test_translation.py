@@ -306,8 +306,9 @@ def test_a_word_has_the_translation_of_the_place_in_which_it_stands():
     table = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     shown = {"text/html": f'<table class="onnxlab-table">{table}</table>', "text/plain": ""}
     pictures = "<figure><figcaption>runs</figcaption></figure>"
+    alt = '<img alt="Graph of runs: 3 Relu">'
     graph = {
-        "text/html": f'<div class="onnxlab-graph">{pictures}</div>',
+        "text/html": f'<div class="onnxlab-graph">{alt}{pictures}</div>',
         "text/plain": "Graph(runs, 3 nodes)",
     }
     contexts = {"what | p50": {"runs": "\u4e00"}, "{graph}": {"runs": "\u4e8c"}}
@@ -317,6 +318,7 @@ def test_a_word_has_the_translation_of_the_place_in_which_it_stands():
     assert "<td>\u4e00</td>" in shown["text/html"]
     assert "\u4e00" in shown["text/plain"]
     assert "<figcaption>\u4e8c</figcaption>" in graph["text/html"]
+    assert 'alt="Graph of \u4e8c: 3 Relu"' in graph["text/html"]
     assert graph["text/plain"] == "Graph(\u4e8c\uff0c3)"
 
 

@@ -65,6 +65,7 @@ _ELSEWHERE = (
     "What was made crashes ONNX Runtime or onnx ({why}).",
     "The judge could not make sense of what was handed in ({why}).",
     "risk",
+    "{operator} {name} output {number}",  # finished, as the maker of a value in a saved comparison of graphs
     "{number} risk{s}",
     "{number} note{s}",
     "{count} wrong, {number} risk{s}, {more} note{s2}.",  # finished, in a saved output
