@@ -147,7 +147,8 @@ def test_every_link_path_and_command_of_a_message_leads_somewhere(folder, withou
     command = [str(python), "-c", SHOWN, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | own, check=True)
     shown = json.loads(done.stdout)
-    assert len(shown["links"]) == 16 + 27
+    pages = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("labs/*.ipynb")]
+    assert {Path(name).name for name in shown["links"]} == {page.name for page in pages}
     for name, links in shown["links"].items():
         assert len(links) > (100 if name.startswith("notebooks") else 0), name
         assert not [link for link in links if is_dead(link, folder / name)], name
@@ -171,8 +172,14 @@ def test_every_lab_imports_what_its_messages_tell_to_call(folder):
 def test_every_link_of_a_colab_edition_is_whole_and_leads_to_a_file_of_the_repository():
     home = "https://github.com/owner/name/blob/main/"
     notebooks = [path for kind in ("notebooks", "labs") for path in ROOT.glob(f"{kind}/**/*.ipynb")]
+<<<<<<< HEAD
     chapters = len({*(ROOT / "notebooks").glob("*.ipynb")})
     assert len(notebooks) == 2 * (chapters + 16)
+||||||| abc31766
+    assert len(notebooks) == 2 * (27 + 16)
+=======
+    assert len(notebooks) > 80
+>>>>>>> w46
     for path in notebooks:
         name = path.relative_to(ROOT).as_posix()
         edition = colab_edition(nbformat.read(path, 4), "a.whl", address=urljoin(home, name))
