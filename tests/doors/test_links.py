@@ -172,14 +172,8 @@ def test_every_lab_imports_what_its_messages_tell_to_call(folder):
 def test_every_link_of_a_colab_edition_is_whole_and_leads_to_a_file_of_the_repository():
     home = "https://github.com/owner/name/blob/main/"
     notebooks = [path for kind in ("notebooks", "labs") for path in ROOT.glob(f"{kind}/**/*.ipynb")]
-<<<<<<< HEAD
     chapters = len({*(ROOT / "notebooks").glob("*.ipynb")})
     assert len(notebooks) == 2 * (chapters + 16)
-||||||| abc31766
-    assert len(notebooks) == 2 * (27 + 16)
-=======
-    assert len(notebooks) > 80
->>>>>>> w46
     for path in notebooks:
         name = path.relative_to(ROOT).as_posix()
         edition = colab_edition(nbformat.read(path, 4), "a.whl", address=urljoin(home, name))
