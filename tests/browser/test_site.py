@@ -70,7 +70,7 @@ TYPED = {
         "昇腾": "10_backends_differ",
         "RKNN": "10_backends_differ",
         "onnxsim": "06_trace_breakers",
-        "精度对齐": "11_graph_surgery",
+        "精度对齐": "10c_wrong_output",
         "静态图": "02_trace_and_script",
     },
 }
