@@ -43,7 +43,6 @@ _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", "
 _SPACED = re.compile(r"(?<=[\u3400-\u9fff]) (?=[\u3400-\u9fff])")  # around a gap, for Latin letters
 _AFTER_MARK = re.compile(r"(?<=[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]) ")
 _WORD = re.compile(r"[A-Za-z][a-z]+")
-_IN_PROSE = re.compile(r"(?<![\w.=`])[a-z]+(?![\w.(=`])")  # a word that is no code
 _BETWEEN_SENTENCES = re.compile(r"(?<=[\w)][.?!]) (?=[A-Z0-9])")
 _FEW = 12  # letters: a pattern with fewer of its own would match texts that were not made from it
 
@@ -308,9 +307,8 @@ class Speech:
             if mark in text:
                 parts = text.split(mark, 1 if mark == ": " else -1)
                 shown = list(map(self._shown, parts))
-                same = [part for part, said in zip(parts, shown, strict=True) if part == said]
-                # A list has to be known, but for its code: a sentence has commas, too.
-                if len(same) < len(parts) and (mark != ", " or not any(map(_IN_PROSE.search, same))):
+                enough = all if mark == ", " else any  # a sentence has commas, too
+                if enough(map(str.__ne__, shown, parts)):
                     return joined(mark, shown)
         return text
 
