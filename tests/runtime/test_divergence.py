@@ -84,6 +84,15 @@ def test_nan_agrees_with_nan() -> None:
     assert first_divergence(model, {"y": nan}, X) is not None
 
 
+def test_the_rounding_of_large_values_agrees_by_the_type_of_the_value() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+        g (float[2] x) => (float[2] y) { y = Identity(x) }""")
+    large = np.array([1e6, 2e6], np.float32)
+    assert first_divergence(model, {"y": large + 1}, large, rtol=None, atol=None) is None
+    assert first_divergence(model, {"y": large + 1}, large) is not None
+    assert first_divergence(model, {"y": large * 2}, large, rtol=None, atol=None) is not None
+
+
 def test_a_body_reads_values_from_outside() -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
         g (float[2] x, bool c) => (float[2] y) {

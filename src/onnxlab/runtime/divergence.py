@@ -42,7 +42,11 @@ class Divergence:
 
 
 def first_divergence(
-    model: ModelLike, expected: Mapping[str, Array], *inputs: object, atol: float = 1e-5
+    model: ModelLike,
+    expected: Mapping[str, Array],
+    *inputs: object,
+    rtol: float | None = 0,
+    atol: float | None = 1e-5,
 ) -> Divergence | None:
     """Run a model once and compare the values of its main graph with the expected ones.
 
@@ -50,7 +54,9 @@ def first_divergence(
         model: The model.
         expected: The expected values by name; values of the graph that are not named are not compared.
         *inputs: The inputs of the model, in order.
-        atol: The largest absolute difference that counts as agreement.
+        rtol: The largest difference that counts as agreement, as a share of the expected element; None: by
+            its type.
+        atol: The same as an absolute difference, which is added.
 
     Returns:
         The first value that differs, or None.
@@ -68,7 +74,7 @@ def first_divergence(
     actual = intermediates(model, *inputs, names=names) if names else {}
     for name in names:
         problem = _problem(expected[name], actual[name])
-        compared = compare_outputs(expected[name], actual[name], rtol=0, atol=atol)
+        compared = compare_outputs(expected[name], actual[name], rtol=rtol, atol=atol)
         if not compared:
             max_abs = float("inf") if problem else compared.difference
             return Divergence(name, _suspects(model, name, expected), max_abs, problem)
