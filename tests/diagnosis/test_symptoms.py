@@ -209,7 +209,7 @@ STRUCTURE = [
     ),
     (structure.broken_weights, adding(BROKEN), adding(MATRIX), "w float32[200, 200]"),
     (structure.broken_weights, adding(BROKEN[3:4]), adding(MATRIX[3:4]), "NaN: w float32[1, 200]"),
-    (structure.broken_weights, constant("nan"), constant("1.0"), "NaN:  float32[1]"),
+    (structure.broken_weights, constant("nan"), constant("1.0"), "NaN: c float32[1]"),
     (
         structure.broken_weights,
         adding(np.full((1, 200), np.inf, np.float32)),

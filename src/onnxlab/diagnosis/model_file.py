@@ -95,8 +95,8 @@ def read_model_file(path: Path) -> ModelFile:
     model = load_alone(path)
     size, folder = path.stat().st_size, path.absolute().parent.resolve()
     stored: list[StoredTensor] = []
-    for tensor, _ in tensors(model.graph):
-        weight = _stored(tensor, folder)
+    for tensor, node in tensors(model.graph):
+        weight = _stored(tensor, folder, node)
         large = weight.size >= _LARGE or bool(weight.problem)
         if large or weight.values_not_finite():
             stored.append(weight)
@@ -112,7 +112,7 @@ def _unnamed(model: onnx.ModelProto, folder: Path) -> Iterator[StoredTensor]:
     for number, graph in enumerate(owners):
         yield from (_stored(sparse.values, folder) for sparse in graph.sparse_initializer)
         if number >= len(owners) - len(model.functions):
-            yield from (_stored(tensor, folder) for tensor, _ in tensors(graph))
+            yield from (_stored(tensor, folder, node) for tensor, node in tensors(graph))
         for node in (node for node in graph.node if node.op_type == "Constant"):
             for attribute in node.attribute:
                 if numbers := [attribute.f] if attribute.name == "value_float" else [*attribute.floats]:
@@ -149,8 +149,10 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:
+def _stored(tensor: onnx.TensorProto, folder: Path, node: onnx.NodeProto | None = None) -> StoredTensor:
     dims = tuple(tensor.dims)
+    if not tensor.name and node is not None:  # a Constant's tensor has no name of its own
+        tensor.name = next(iter(node.output), "")
     try:
         kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         dtype, size = kind.name, int(np.prod(dims, dtype=object)) * kind.itemsize
