@@ -1061,7 +1061,7 @@ def test_a_model_runs_in_the_page_with_values_of_the_readers_own(reader: Page, s
         **{name: words for name, (_, words) in refusals.items()},
         "cut.npz": "damaged",
     }.items():
-        assert len(rows("model.onnx", name)) == 1
+        assert len(rows("model.onnx", name)) == (name == "rank.npz")  # the runtime itself refuses that
         expect(run).to_contain_text(words)
 
 
