@@ -22,7 +22,7 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.course.tracks import tracks
+from onnxlab.kit.tracks import tracks
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record

@@ -153,7 +153,7 @@ def _speak_as(path: Path, language: str) -> None:
 
 def _watch(options: argparse.Namespace) -> int:
     from onnxlab.cli.watch import watch
-    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.tracks import tracks
     from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_lab
 
@@ -167,7 +167,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.tracks import tracks
     from onnxlab.kit.progress import chosen_track, standings
     from onnxlab.notebook.labs.standings import next_text
 
@@ -189,7 +189,7 @@ def _next(options: argparse.Namespace) -> int:
 
 def _tracks_text() -> str:
     """Return the ways through the course, each with its minutes and steps."""
-    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.tracks import tracks
 
     rows = [
         (
@@ -210,7 +210,7 @@ def _follow(name: str) -> None:
     Raises:
         TrackMissing: If none has this name.
     """
-    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.tracks import tracks
     from onnxlab.kit.progress import choose_track
 
     if name not in (*tracks(), "all"):
