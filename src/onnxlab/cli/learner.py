@@ -153,12 +153,10 @@ def _speak_as(path: Path, language: str) -> None:
 
 def _watch(options: argparse.Namespace) -> int:
     from onnxlab.cli.watch import watch
-    from onnxlab.kit.tracks import tracks
-    from onnxlab.kit.progress import chosen_track, standings
+    from onnxlab.kit.progress import standings
     from onnxlab.notebook.labs.standings import next_lab
 
-    track = tracks().get(chosen_track())
-    name = options.notebook or next_lab(standings()[0], track.steps if track else ())
+    name = options.notebook or next_lab(standings()[0])
     if not name:
         return _next(options)
     path = _own(Path(name))
@@ -167,9 +165,8 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.kit.tracks import tracks
-    from onnxlab.kit.progress import chosen_track, standings
-    from onnxlab.notebook.labs.standings import next_text
+    from onnxlab.kit.progress import standings
+    from onnxlab.notebook.labs.standings import next_text, path_notes
 
     chosen = getattr(options, "track", None)
     if chosen == "":
@@ -180,10 +177,7 @@ def _next(options: argparse.Namespace) -> int:
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
-    if track := tracks().get(chosen_track()):
-        title = track.titles[spoken_language()]
-        print(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
-    print(next_text(current, track.steps if track else ()))
+    print(*path_notes(current), next_text(current), sep="\n")
     return 0
 
 
@@ -210,8 +204,8 @@ def _follow(name: str) -> None:
     Raises:
         TrackMissing: If none has this name.
     """
-    from onnxlab.kit.tracks import tracks
     from onnxlab.kit.progress import choose_track
+    from onnxlab.kit.tracks import tracks
 
     if name not in (*tracks(), "all"):
         raise TrackMissing(
