@@ -85,6 +85,15 @@ def notebook_of(step: str) -> Path:
     return Path("labs" if step.startswith("lab") else "notebooks", f"{step}.ipynb")
 
 
+@cache  # a notebook with its outputs takes long to parse, and a class has many records
+def title_of(step: str, language: str) -> str:
+    """Return the title of a chapter or lab in its notebook of a language, or else in the English one."""
+    path = COURSE / notebook_of(step)
+    translated = path.parent / language / path.name
+    cells = json.loads((translated if translated.is_file() else path).read_text("utf-8"))["cells"]
+    return "".join(cells[0]["source"]).partition("\n")[0].removeprefix("# ")
+
+
 def minutes_of(notebook: Path) -> int:
     """Return the minutes that a notebook says in its first cell; 0 where it says none."""
     cells = json.loads(notebook.read_text("utf-8"))["cells"]
