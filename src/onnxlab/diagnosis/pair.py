@@ -290,8 +290,8 @@ def _flat(reports: Sequence[Report]) -> Iterator[str]:
     for report in (report for report in reports if report["step"] == "flat"):
         for name, (low, high) in [*report["ranges"].items()][:_SHOWN]:
             yield Message(
-                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less apart "
-                "than what is allowed. Give real inputs with --inputs FILE.npz, or a tolerance with --atol.",
+                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less "
+                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a tolerance with --atol.",
                 name=plain(name, 60),
                 low=low,
                 high=high,
