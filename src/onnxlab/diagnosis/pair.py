@@ -291,7 +291,8 @@ def _flat(reports: Sequence[Report]) -> Iterator[str]:
         for name, (low, high) in [*report["ranges"].items()][:_SHOWN]:
             yield Message(
                 "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less "
-                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a tolerance with --atol.",
+                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a smaller "
+                "tolerance with --atol and --rtol.",
                 name=plain(name, 60),
                 low=low,
                 high=high,
