@@ -155,6 +155,14 @@ def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says)
         ("Unsupported shape calculation for operator mlProgram", "skl2onnx-converter"),
         ('Could not locate file: "https://x/onnx/model.onnx".', "repository-without-this-file"),
         ("tuple appears in op that does not forward tuples", "jit-inputs"),
+        (RUN.format("OpenVINO-EP-subgraph_1", "Cannot find blob with name: 1180"), "openvino-failure"),
+        (RUN.format("Add", "Left operand cannot broadcast on dim 3"), "broadcast-size"),
+        (RUN.format("MatMul", "left operand cannot broadcast on dim 0"), "matmul-size"),
+        ("Unexpected input data type. Actual: (((null))) , expected: ((tensor(float16)))", "input-is-none"),
+        ("invalid model. Error in Node:fused gemm : Attribute 'alpha' appeared", "optimiser-of-the-runtime"),
+        ("Error Node (n)'s input 0 is marked single but has an empty string in the graph", "count-of-inputs"),
+        ("Removing mutation from node aten::add_ on block input: 'b.n'", "change-in-place-removed"),
+        ("Onnxruntime not found or doesn't come with acceleration providers", "provider-not-in-this-build"),
     ],
 )
 def test_what_distinguishes_a_message_decides(text, kind):
