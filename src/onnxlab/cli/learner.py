@@ -45,17 +45,27 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     watch = commands.add_parser(
         "watch",
         help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
-        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
+        epilog="Example: onnxlab watch lab05",
     )
-    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
+    watch.add_argument(
+        "notebook",
+        type=Path,
+        nargs="?",
+        metavar="NOTEBOOK",
+        help="or as lab05; the lab to go on with if left out",
+    )
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
         "next",
         help="which chapter or exercise to do next, and how",
-        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+        epilog="Example: onnxlab next --track phone",
     )
     following.add_argument(
-        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
+        "--track",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="the way through the course to follow from now on (all: the course); without NAME, lists them",
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
