@@ -318,8 +318,8 @@ def _record(options: argparse.Namespace) -> int:
         print(tr(message), file=sys.stderr)
     points = {standing.exercise.id: standing.points for standing in current}
     record = make_record(options.name, points, scores(), track)
-    page = write_atomically(options.out / "onnxlab-record.html", record.page())
-    picture = write_atomically(page.with_suffix(".svg"), record.picture())
+    page = write_atomically(options.out / "onnxlab-record.html", record.page)
+    picture = write_atomically(page.with_suffix(".svg"), record.picture)
     print(record.title)
     print(tr("The page is {page}, the picture {picture}.", page=plain(page), picture=plain(picture)))
     return 0
