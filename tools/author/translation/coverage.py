@@ -30,14 +30,7 @@ def coverage_sources(document: str) -> Iterator[Source]:
 def translated_coverage(
     document: str, words: Mapping[str, str], chapters: Mapping[str, Mapping[str, str]], language: str
 ) -> str:
-    """Return the document in another language; a text without a translation stays English.
-
-    Args:
-        document: The English document.
-        words: The translations of its texts.
-        chapters: The translations of each chapter, by the chapter's number.
-        language: The language, as "zh".
-    """
+    """Return the document in another language; a text without a translation stays English."""
     headings = {
         (number, text[found.end() :]): _NUMBER.sub("", translation, count=1)
         for number, texts in chapters.items()
