@@ -550,6 +550,7 @@ def test_next_follows_a_track_and_knows_its_minutes(tmp_path, monkeypatch, capsy
     assert "Track:" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):
     """In a terminal: a hint, the next exercise, the list, and the end; the terminal is as it was."""
     one, two = lab("lab01").exercises[:2]

@@ -127,6 +127,7 @@ def test_an_input_that_is_a_weight_in_the_other_file_gets_that_weight(compared):
     assert not compared(weight, read.replace("Mul", "Div")).equal
 
 
+@pytest.mark.slow
 def test_a_provider_that_is_not_here_is_not_replaced_by_another(tmp_path, capsys):
     path = tmp_path / "relu.onnx"
     path.write_bytes(text(RELU).SerializeToString())
@@ -323,6 +324,7 @@ ENDLESS = (
 )
 
 
+@pytest.mark.slow
 def test_the_command_ends_a_file_that_never_ends(tmp_path, capsys):
     path = tmp_path / "endless.onnx"
     path.write_bytes(text(ENDLESS).SerializeToString())
@@ -353,6 +355,7 @@ def test_the_command_compares_weights_beside_a_file_and_writes_for_a_workflow(tm
     assert not re.search(r'(src|href)="(?!data:)', html)
 
 
+@pytest.mark.slow
 def test_json_names_the_page(tmp_path, capsys):
     path, page = tmp_path / "relu.onnx", tmp_path / "page.html"
     path.write_bytes(text(RELU).SerializeToString())

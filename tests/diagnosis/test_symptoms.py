@@ -606,6 +606,7 @@ def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, factory,
     assert says in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_exit_code_says_that_a_factory_is_none(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())

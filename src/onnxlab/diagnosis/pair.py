@@ -192,14 +192,7 @@ def _unfinished(reports: Sequence[Report], ended: Ended, seconds: float, names: 
 
 
 def pair_of(structure: str, reports: Sequence[Report], names: tuple[str, str], unfinished: str = "") -> Pair:
-    """Return the comparison that the reports of a trial make.
-
-    Args:
-        structure: What differs in the graphs.
-        reports: The steps of the trial.
-        names: What to call the files.
-        unfinished: Why the trial did not end.
-    """
+    """Return the comparison that the reports of a trial make."""
     runs = [report for report in reports if report["step"] == "run"]
     rows = _worst_rows(runs)
     compared = [row for row in rows if row["compared"]]

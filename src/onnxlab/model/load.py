@@ -201,10 +201,6 @@ def _what_else(head: bytes) -> tuple[str, str]:
 def require_text(model: onnx.ModelProto, name: str = Message("The model")) -> None:
     """Refuse a model with a string that is not UTF-8: protobuf then gives bytes where a string is expected.
 
-    Args:
-        model: The model.
-        name: What the message calls it.
-
     Raises:
         ModelNotReadable: If a string is not UTF-8.
     """
@@ -270,9 +266,6 @@ def tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.Nod
 
 def strip_origins(message: Proto) -> None:
     """Remove, in place, the paths of source files: all metadata, and the stack traces of nodes.
-
-    Args:
-        message: The model, or a part of it.
 
     Example:
         >>> node = onnx.helper.make_node("Relu", ["x"], ["y"])

@@ -88,6 +88,7 @@ def committed() -> Edition:
     return Edition(ROOT, "zh")
 
 
+@pytest.mark.slow
 def test_no_translation_is_wrong_and_no_file_out_of_step(committed):
     assert list(committed.faults()) == []
 

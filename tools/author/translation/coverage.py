@@ -36,12 +36,7 @@ def translated_coverage(
 ) -> str:
     """Return the document in another language; a text without a translation stays English, and is marked.
 
-    Args:
-        document: The English document.
-        words: The translations of its texts.
-        chapters: The translations of each chapter, by the chapter's number.
-        language: The language, as "zh".
-        mark: What follows such a text; a heading would have it in its anchor.
+    The mark follows such a text; a heading would have it in its anchor.
     """
     headings = {
         (number, text[found.end() :]): _NUMBER.sub("", translation, count=1)

@@ -293,13 +293,6 @@ def generated(
     """Return a notebook in another language; texts without a translation stay English.
 
     `onnxlab.language` must be set to the language: it translates the outputs.
-
-    Args:
-        notebook: The English notebook.
-        path: Its path in the course, as "notebooks/02_trace_and_script.ipynb".
-        words: The translations of its texts.
-        language: The language, as "zh".
-        exists: Tells whether the course has a file.
     """
     result = copy.deepcopy(notebook)
     spoken, asked = False, dict[str, str]()

@@ -145,9 +145,6 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
     """Yield the messages for learners: the template, its kind (title, part, hint, message), and the file.
 
     A word that stands alone has a context, too.
-
-    Args:
-        package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "elsewhere") for text in _ELSEWHERE)
     yield from ((word, "message", "model/diff", gap) for gap, word in _IN_GAPS)

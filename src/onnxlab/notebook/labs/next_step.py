@@ -52,12 +52,7 @@ def display_buttons(
 def buttons(
     actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
 ) -> ipywidgets.VBox:
-    """Return a row of buttons; what a button's action displays appears in a place of its own below the row.
-
-    Args:
-        actions: What each button does, by its label.
-        above: What stands above the row.
-    """
+    """Return a row of buttons; what a button's action displays appears in a place of its own below it."""
     row, places = [], []
     for label, action in actions.items():
         button = ipywidgets.Button(description=label, layout={"width": "auto"})
@@ -185,12 +180,7 @@ def notebook_here() -> Path:
 
 
 def notebook_path(folder: str, name: str) -> Path | None:
-    """Return a notebook of the course, looked for beside the one that runs and in the course around it.
-
-    Args:
-        folder: "notebooks" or "labs".
-        name: The notebook's name without its ending.
-    """
+    """Return a notebook of the course, looked for beside the one that runs and in the course around it."""
     running = notebook_here()
     here = running.parent
     # The notebook that runs may be a copy under another name.
