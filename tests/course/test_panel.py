@@ -8,6 +8,7 @@ import pytest
 
 from onnxlab.course.panel import course
 from onnxlab.kit.progress import change_entry, state_file
+from onnxlab.kit.tracks import exercise_for
 from onnxlab.notebook.predict.answers import answers_file, keep
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,15 @@ def test_it_says_how_the_learner_stands_with_each_chapter_and_lab():
     assert reply["next"]["title"] == "Keep both sides of a branch, in either exporter"
     assert reply["next"]["place"].startswith("#cell-id=")
     assert not reply["notes"]
+
+
+def test_a_chapter_that_is_known_says_so_and_the_next_one_how_to_skip_it():
+    keep(KEYS["02_trace_and_script"][0], {"right": False})
+    reply = course(ROOT, "en", {})
+    assert "02_trace" in reply["next"]["path"]
+    assert "to skip it" in reply["next"]["hints"][0]
+    change_entry(exercise_for("02_trace_and_script"), lambda kept: kept.update(passed=True))
+    assert entry(course(ROOT, "en", {}), "02_trace")["state"] == "known"
 
 
 def test_a_hint_is_given_and_counted_until_there_is_none():

@@ -68,11 +68,12 @@ def course(root: Path, language: str, question: dict[str, str]) -> dict[str, Any
 
 
 def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, Any]:
-    from onnxlab.course.tracks import tracks
     from onnxlab.kit.exercise import exercise
-    from onnxlab.kit.progress import choose_track, chosen_track, standings
+    from onnxlab.kit.progress import choose_track, standings
+    from onnxlab.kit.tracks import tracks
     from onnxlab.notebook.labs.standings import (
-        course_path,
+        followed,
+        followed_path,
         go_on,
         next_hints,
         progress_summary,
@@ -85,11 +86,10 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     if "hint" in question:
         next_hints(exercise(question["hint"])[1])
     current, damaged = standings()
-    track = tracks().get(chosen_track())
-    only = track.steps if track else ()
-    entries = (_entry(root, language, step) for step in course_path(current, only))
+    track = followed()
+    entries = (_entry(root, language, step) for step in followed_path(current))
     steps = [entry for entry in entries if entry]
-    following = go_on(current, only=only)
+    following = go_on(current)
     nothing = tr("There are no chapters in {root}. To copy the course there: onnxlab labs .", root=root)
     ways = [("", tr("The whole course"))]
     for way in tracks().values():
@@ -112,6 +112,7 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
             "message": tr("The message, or the whole traceback"),
             "ask": tr("What does it mean?"),
             "done": tr("done"),
+            "known": tr("known"),
             "begun": tr("begun"),
             "open": tr("open"),
         },
@@ -124,30 +125,32 @@ def _entry(root: Path, language: str, step: "Step") -> dict[str, Any] | None:
     from onnxlab.notebook.predict.answers import Score
 
     if isinstance(step, Score):
-        name, is_begun = step.chapter, step.open < step.total
+        name, is_begun, is_known = step.chapter, step.open < step.total, step.known and step.open > 0
         template = "{total} of {step.total} predictions answered, {step.right} right"
         note = tr(template, total=step.total - step.open, step=step) if is_begun else ""
     else:
         lab = step[0].lab
-        name, is_begun = lab.name, any(standing.attempts for standing in step)
+        name, is_begun, is_known = lab.name, any(standing.attempts for standing in step), False
         points = sum(standing.points for standing in step)
         note = tr("{points} of {lab.points} points", points=points, lab=lab)
     path, title, minutes = _heading(root, language, name)
     if not path:
         return None
-    state = "done" if is_done(step) else "begun" if is_begun else "open"
+    state = "known" if is_known else "done" if is_done(step) else "begun" if is_begun else "open"
     notes = (tr("{minutes} minutes", minutes=minutes) if minutes else "", note)
     return {"path": path, "title": title, "note": " \u00b7 ".join(filter(None, notes)), "state": state}
 
 
 def _next(root: Path, language: str, following: "Standing | Score") -> dict[str, Any] | None:
-    """Return the entry to go on with: a chapter, or an exercise's place with the hints that were given."""
+    """Return what to go on with: a chapter and how to skip it, or an exercise and the hints given for it."""
     from onnxlab.kit.progress import Standing
+    from onnxlab.kit.tracks import short_way
     from onnxlab.notebook.labs.places import place
     from onnxlab.notebook.labs.standings import first_hints
 
     if not isinstance(following, Standing):
-        return _entry(root, language, following)
+        chapter = _entry(root, language, following)
+        return chapter and {**chapter, "hints": [tr(short_way(following.chapter))]}
     record = following.exercise
     path, lab, _ = _heading(root, language, following.lab.name)
     if not path:
@@ -178,7 +181,7 @@ def _why(root: Path, language: str, message: str) -> dict[str, Any]:
 
 def _heading(root: Path, language: str, name: str) -> tuple[str, str, int]:
     """Return a notebook's path below the folder, "" if it is not there, its heading and its minutes."""
-    from onnxlab.course.tracks import notebook_of
+    from onnxlab.kit.tracks import notebook_of
 
     path = notebook_of(name)
     for edition in (path.parent / language / path.name, path):
@@ -194,7 +197,7 @@ def _heading(root: Path, language: str, name: str) -> tuple[str, str, int]:
 @lru_cache(256)
 def _read(notebook: Path, _changed: int) -> tuple[str, int]:
     """Return a notebook's heading and its minutes; they are read again when the file has changed."""
-    from onnxlab.course.tracks import minutes_of
+    from onnxlab.kit.tracks import minutes_of
 
     first = "".join(json.loads(notebook.read_text("utf-8"))["cells"][0]["source"])
     return first.splitlines()[0].lstrip("# "), minutes_of(notebook)

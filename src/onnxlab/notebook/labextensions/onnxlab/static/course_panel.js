@@ -2,7 +2,7 @@
 // an error message means. onnxlab/course/panel.py says what is shown, in the language of the menus; nothing is asked of it
 // before the panel is in sight. In Notebook 7: View, Left Sidebar.
 
-const MARKS = { done: '\u2713', begun: '\u25d0', open: '\u25cb' };
+const MARKS = { done: '\u2713', known: '\u2713', begun: '\u25d0', open: '\u25cb' };
 const ICON = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable" fill="#616161" d="M3 5.5C6 4.3 9 4.5 11.2 6v13.5C9 18 6 17.8 3 19zm18 0c-3-1.2-6-1-8.2.5v13.5c2.2-1.5 5.2-1.7 8.2-.5z"/></svg>';
 const STYLE = `
   .onnxlab-course { overflow-y: auto; outline: none; padding-bottom: 12px; background: var(--jp-layout-color1); color: var(--jp-ui-font-color1); font-size: var(--jp-ui-font-size1); }
