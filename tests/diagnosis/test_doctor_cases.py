@@ -403,6 +403,19 @@ def unchanged():
     return torch.nn.Identity(), (np.array(["b", "c"], object),)
 
 
+def dropped():
+    return torch.nn.Dropout(0.5), (torch.ones(64),)
+
+
+def test_a_module_in_training_mode_is_not_taken_for_the_one_that_the_file_computes(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(text("g (float[n] x) => (float[n] y) { y = Identity(x) }"), path)
+    *_, compared = compare_with(path, f"{__name__}:dropped")
+    agreement, training = compared.symptoms
+    assert agreement.what.startswith("The file agrees with PyTorch")
+    assert "in training mode" in training.what
+
+
 ENCODED = (
     "g (string[n] c) => (string[n] y) { y = ai.onnx.ml.LabelEncoder"
     ' <keys_strings = ["a", "b"], values_strings = ["x", "y"], default_string = "?"> (c) }'

@@ -155,6 +155,8 @@ def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says)
         ("Unsupported shape calculation for operator mlProgram", "skl2onnx-converter"),
         ('Could not locate file: "https://x/onnx/model.onnx".', "repository-without-this-file"),
         ("tuple appears in op that does not forward tuples", "jit-inputs"),
+        ("state_dict changed after running the tracer", "module-made-in-forward"),
+        ("No ONNX function found for <OpOverload(op='prims.uniform', overload=", "module-made-in-forward"),
         (RUN.format("OpenVINO-EP-subgraph_1", "Cannot find blob with name: 1180"), "openvino-failure"),
         (RUN.format("Add", "Left operand cannot broadcast on dim 3"), "broadcast-size"),
         (RUN.format("MatMul", "left operand cannot broadcast on dim 0"), "matmul-size"),
