@@ -626,7 +626,7 @@ def fill_disk_with_programs_that_run(_: Grader) -> None:
         os.write(program, Path("/usr/bin/sleep").read_bytes() + bytes(6 * MB))
         os.close(program)
         os.posix_spawn("program", [f"sleep{number}", "60"], {})
-        os.unlink("program")
+        Path("program").unlink()
     time.sleep(60)
 
 
