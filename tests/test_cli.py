@@ -22,11 +22,11 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.course.tracks import tracks
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.kit.tracks import tracks
 from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain

@@ -48,14 +48,14 @@ def margins(notebook: Notebook, index: int, selector: str) -> list[float]:
 @pytest.fixture
 def steps(lab: JupyterServer, page: Page) -> Notebook:
     notebook = lab.new(page, STEPS, "in_sight.ipynb")
+    notebook.run(0)
     page.set_viewport_size(WINDOW)
-    run_and_advance(notebook, 0)
     return notebook
 
 
 @pytest.mark.slow
 def test_shift_enter_leaves_the_verdict_in_sight_and_the_graph_below_it(steps: Notebook):
-    run_and_advance(steps, 1)
+    steps.run(1)
     run_and_advance(steps, REVEAL)
     assert min(margins(steps, REVEAL, ".onnxlab-predict.answer")) >= 0
     run_and_advance(steps, FAILED)
@@ -101,9 +101,9 @@ def test_notebook_7_keeps_the_verdict_in_sight_too(tmp_path, browser: Browser, r
     with jupyter_server(tmp_path / "seven", "notebook") as server:
         watched = WatchedPage.open(browser)
         notebook = server.new(watched.page, STEPS, "in_sight.ipynb")
+        notebook.run(0)
         watched.page.set_viewport_size(WINDOW)
-        for index in (0, FAILED):
-            run_and_advance(notebook, index)
+        run_and_advance(notebook, FAILED)
         assert min(margins(notebook, FAILED, ".onnxlab-report")) >= 0
         screenshot_of_failure(watched.page, request, tmp_path)
         watched.page.context.close()

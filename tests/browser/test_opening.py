@@ -5,11 +5,10 @@ import re
 from pathlib import Path
 
 import onnx
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.graph_models import chain
-from tests.support.jupyterlab import JupyterServer, jupyter_server
+from tests.support.jupyterlab import JupyterServer
 from tests.support.notebook_page import WatchedPage
 
 CHAPTER = "notebooks/02_trace_and_script.ipynb"
@@ -35,13 +34,6 @@ def test_a_chapter_opens_trusted_and_unchanged_and_a_changed_one_untrusted(lab: 
     lab.open(page, "notebooks/changed.ipynb")
     assert not page.evaluate(TRUSTED)
     assert not page.evaluate(DIRTY)
-
-
-@pytest.fixture(scope="module")
-def workbook(tmp_path_factory: pytest.TempPathFactory):
-    """A JupyterLab on a learner's folder, as `course.py` opens it."""
-    with jupyter_server(tmp_path_factory.mktemp("workbook"), "workbook") as server:
-        yield server
 
 
 def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(

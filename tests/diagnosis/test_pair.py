@@ -281,6 +281,16 @@ def test_the_tolerance_follows_the_narrower_type_unless_it_is_given(compared):
     assert compared(SINGLE, nearly, rtol=0.01).equal
 
 
+def test_an_agreement_within_which_a_constant_would_agree_proves_little(compared):
+    tiny = SINGLE.replace("Tanh(e)", "Mul(e, f)").replace("{ e", "<float f = {0.000001}> { e")
+    zeros = tiny.replace("{0.000001}", "{0}")
+    pair = compared(tiny, zeros)
+    assert pair.equal
+    assert re.search(r"That proves little for y: all its values lie between .*e-0\d and ", said(pair))
+    assert "proves little" not in said(compared(SINGLE, HALF))
+    assert "proves little" not in said(compared(tiny, zeros, atol=1e-9))  # they differ
+
+
 def test_weights_of_another_type_are_one_line_and_other_changes_their_own():
     single = "g (float[2] x) => (float[2] y) <float[2] w = {1., 2.}> { a = Add(x, w)"
     single += " b = Mul(a, w) y = Relu(b) }"

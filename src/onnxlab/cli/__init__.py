@@ -23,7 +23,7 @@ __all__ = ["Parser", "main", "outlive_readers", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
-    "learner": ("labs", "check", "watch", "next", "hint", "progress", "show", "reset"),
+    "learner": ("labs", "check", "watch", "next", "hint", "progress", "record", "show", "reset"),
     "files": ("doctor", "why", "compare", "open"),
 }
 _EXIT_CODES = (

@@ -6,7 +6,7 @@ A file of a stranger is read, not run: names, sizes and offsets in it are checke
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class StoredTensor:
         size: Its bytes.
         array: Its content; None where it cannot be read.
         problem: Why it cannot be read.
+        operator: The operator whose attribute it is; "" for a weight of the graph.
     """
 
     name: str
@@ -46,6 +47,7 @@ class StoredTensor:
     size: int
     array: Array | None = field(repr=False, compare=False)
     problem: str = ""
+    operator: str = ""
 
     @property
     def label(self) -> str:
@@ -95,8 +97,10 @@ def read_model_file(path: Path) -> ModelFile:
     model = load_alone(path)
     size, folder = path.stat().st_size, path.absolute().parent.resolve()
     stored: list[StoredTensor] = []
-    for tensor, _ in tensors(model.graph):
+    for tensor, node in tensors(model.graph):
         weight = _stored(tensor, folder)
+        if node is not None:
+            weight = replace(weight, name=tensor.name or node.output[0], operator=node.op_type)
         large = weight.size >= _LARGE or bool(weight.problem)
         if large or weight.values_not_finite():
             stored.append(weight)

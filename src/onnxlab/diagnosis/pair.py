@@ -209,6 +209,7 @@ def pair_of(structure: str, reports: Sequence[Report], names: tuple[str, str], u
         *([unfinished] if unfinished else []),
         *_load_or_nothing(reports, names),
         *_outputs(reports, rows),
+        *(_flat(reports) if agree else ()),
         *(_size_findings(one_sided, names) if runs else ()),
         *_origin(reports, names),
         *_order(reports),
@@ -282,6 +283,20 @@ def _outputs(reports: Sequence[Report], rows: Sequence[Report]) -> Iterator[str]
     ]
     where = Message.compose(", ", listed)
     yield Message("Their outputs differ. Most: {where} ({allowed}).", where=where, allowed=allowed)
+
+
+def _flat(reports: Sequence[Report]) -> Iterator[str]:
+    """Name the outputs of which an agreement proves nothing, because a constant would agree, too."""
+    for report in (report for report in reports if report["step"] == "flat"):
+        for name, (low, high) in [*report["ranges"].items()][:_SHOWN]:
+            yield Message(
+                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less "
+                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a smaller "
+                "tolerance with --atol and --rtol.",
+                name=plain(name, 60),
+                low=low,
+                high=high,
+            )
 
 
 def _one_sided(reports: Sequence[Report], runs: Sequence[Report]) -> list[tuple[int, Report]]:

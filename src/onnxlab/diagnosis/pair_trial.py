@@ -98,6 +98,7 @@ class _Trial:
         self.outputs = [[value.name for value in session.get_outputs()] for session in sessions]
         self.worst: tuple[float, Sequence[dict[str, Array]]] = (-1.0, ())  # relative difference, feeds
         self.nested = False  # whether a list or a map differs
+        self.ranges: dict[str, list[float]] = {}  # of the first file's outputs, over all runs
 
     def run(self) -> None:
         self.tell({"step": "tolerance", "type": self.kind, "rtol": self.rtol, "atol": self.atol})
@@ -117,6 +118,8 @@ class _Trial:
             self._run_given()
         else:
             self._run_drawn()
+        flat = {name: ends for name, ends in self.ranges.items() if self._is_flat(*ends)}
+        self.tell({"step": "flat", "ranges": flat})
         self._find_origin()
 
     def _run_given(self) -> None:
@@ -299,7 +302,16 @@ class _Trial:
         self.nested |= any(row.problem and re.match("list|dict", row.shapes) for row in rows)
         self.worst = max(self.worst, (max(wrong, default=-1.0), feeds), key=lambda pair: pair[0])
         self.tell({"step": "run", "sizes": dict(sizes), "rows": [asdict(row) for row in rows]})
+        for name, output in zip(self.outputs[0], results[0], strict=True):
+            if isinstance(output, np.ndarray) and output.dtype.kind == "f" and np.isfinite(output).any():
+                values = output[np.isfinite(output)]
+                ends = [*self.ranges.get(name, ()), float(values.min()), float(values.max())]
+                self.ranges[name] = [min(ends), max(ends)]
         return refused
+
+    def _is_flat(self, low: float, high: float) -> bool:
+        """Whether a constant, too, would be within what is allowed of every value in this range."""
+        return high - low <= max(self.atol, self.rtol * max(abs(low), abs(high)))
 
     def _is_random(self, feed: Mapping[str, Array], outputs: Sequence[Any]) -> bool:
         """Whether the first file makes other outputs of the same values when it runs again."""

@@ -229,7 +229,9 @@ def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports])
         "fill_disk_with_empty_files",
         "fill_disk_without_names",
         "hide_files_in_a_closed_folder",
-        *before_a_release("fill_disk_with_maps", "fill_disk_without_first_threads", "hide_files_deep"),
+        "fill_disk_with_maps",
+        "fill_disk_with_programs_that_run",
+        *before_a_release("fill_disk_without_first_threads", "hide_files_deep"),
         *before_a_release("fill_disk_in_a_program_that_nobody_may_read"),
     ],
 )

@@ -17,9 +17,10 @@ from IPython.display import display
 from onnxlab.kit.exercise import Exercise, Lab
 from onnxlab.kit.progress import Standing, standings
 from onnxlab.kit.solutions import solution
+from onnxlab.kit.tracks import short_way
 from onnxlab.language import LANGUAGES, tr
 from onnxlab.notebook.in_sight import InSight
-from onnxlab.notebook.labs.standings import course_path, go_on, is_done
+from onnxlab.notebook.labs.standings import course_path, go_on, is_done, path_notes
 from onnxlab.notebook.outputs import display_widget
 from onnxlab.notebook.predict.answers import Score
 
@@ -104,6 +105,10 @@ def progress_map(current: Sequence[Standing]) -> str:
     """Return where to go on, and how the learner stands with each chapter and each lab, as HTML."""
     following = go_on(current, chapter=notebook_here().stem)
     parts = [f"<p>{_step_link(following)}</p>"] if following else []
+    notes = path_notes(current)
+    if isinstance(following, Score):
+        notes.append(tr(short_way(following.chapter)))
+    parts += [f"<p>{html.escape(note)}</p>" for note in notes]
     for step in course_path(current):
         if isinstance(step, Score):
             mark = "\u2713" if is_done(step) else "\u2013"
