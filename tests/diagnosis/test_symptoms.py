@@ -325,7 +325,12 @@ STRUCTURE = [
     (structure.differing_modes, looping("n"), text(RELU), "Loop: y"),
     (structure.differing_modes, text(SHIFT), text(SHIFT.replace("BitShift", "BitwiseAnd")), "BitShift: y"),
     (structure.differing_modes, text(BLOCKS), text(BLOCKS.replace(*TO_DEPTH)), "DepthToSpace: y"),
-    (structure.differing_modes, text(CROP), text(RESIZE.format("nearest")), "Resize in mode half_pixel_symmetric"),
+    (
+        structure.differing_modes,
+        text(CROP),
+        text(RESIZE.format("nearest")),
+        "Resize in mode half_pixel_symmetric",
+    ),
     (structure.differing_modes, text(PAD.format("wrap")), text(PAD.format("edge")), "Pad in mode wrap: y"),
     (structure.functions, with_function(), text(RELU), "Functions with a body in the file: Swirl"),
     (structure.wide_types, text(RELU.replace("float", "double")), text(RELU), "64 bits: x: float64[n]"),
