@@ -319,8 +319,8 @@ class _Trial:
         self.tell({"step": "run", "sizes": dict(sizes), "rows": [asdict(row) for row in rows]})
         for name, output in zip(self.outputs[0], results[0], strict=True):
             if isinstance(output, np.ndarray) and output.dtype.kind == "f" and np.isfinite(output).any():
-                values = output[np.isfinite(output)]
-                ends = [*self.ranges.get(name, ()), float(values.min()), float(values.max())]
+                finite = output[np.isfinite(output)]
+                ends = [*self.ranges.get(name, ()), float(finite.min()), float(finite.max())]
                 self.ranges[name] = [min(ends), max(ends)]
         return refused
 
