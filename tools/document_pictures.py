@@ -1,4 +1,4 @@
-"""Take the pictures of README.md and docs/ anew: a graph, a lab's check, a patient, the doctor, the web site.
+"""Take the pictures of README.md and docs/ anew: a graph, a lab's check, a patient, the doctor, the site.
 
     python3 course.py site --build SITE
     python -m tools.document_pictures --site SITE
@@ -175,22 +175,30 @@ PICTURES = {
 }
 
 
-def site_home(browser: Browser, site: Path, edition: str) -> None:
-    """The site's first page, with its graph alive."""
+def site_pages(browser: Browser, site: Path, edition: str) -> list[str]:
+    """The site's first page, with its graph alive, and the page that opens a model, with one."""
     with page_server(site) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"http://127.0.0.1:{listener.server_port}/{edition or 'en/'}index.html")
+        home = f"http://127.0.0.1:{listener.server_port}/{edition or 'en/'}"
+        page.goto(f"{home}index.html")
         page.locator(".onnxlab-still.onnxlab-replaced").first.wait_for(state="attached")
         page.wait_for_timeout(1_000)
         page.screenshot(path=IMAGES / edition / "site.png")
+        page.set_viewport_size({"width": 1280, "height": 2600})
+        page.goto(f"{home}open.html")
+        page.locator("#onnxlab-file").set_input_files(site / "models" / "factor.onnx")
+        page.locator(".onnxlab-run button").click()
+        page.locator(".onnxlab-run[data-ran]").wait_for()
+        page.locator(".onnxlab-open").screenshot(path=IMAGES / edition / "open_model.png")
         listener.shutdown()
+    return ["site", "open_model"]
 
 
 def main(arguments: list[str]) -> int:
     """Take the pictures; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.document_pictures", description=__doc__)
-    parser.add_argument("--site", type=Path, help="the built site; without it, its picture stays")
+    parser.add_argument("--site", type=Path, help="the built site; without it, its pictures stay")
     parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES), metavar="NAME")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
     options = parser.parse_args(arguments)
@@ -205,11 +213,10 @@ def main(arguments: list[str]) -> int:
             for name in names:
                 PICTURES[name](browser, server, edition)
         if options.site:
-            site_home(browser, options.site, edition)
+            names += site_pages(browser, options.site, edition)
         browser.close()
-    taken = [*names, *(["site"] if options.site else [])]
     for path in (
-        IMAGES / edition / f"{name}.png" for name in taken
+        IMAGES / edition / f"{name}.png" for name in names
     ):  # a third of the bytes, and no difference to the eye
         Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
     return 0
