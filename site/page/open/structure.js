@@ -11,7 +11,8 @@ const INNER = {   // the messages with nodes or weights in them, by the number o
   Tensor: {},
 };
 const VALUES = new Set([4, 5, 6, 7, 9, 10, 11]);   // float_data, int32_data, string_data, int64_data, raw_data, ...
-const [RAW, EXTERNAL_DATA, DATA_LOCATION] = [9, 13, 14];
+const CONTIGUOUS = new Set([4, 9, 10]);   // float_data, raw_data, double_data: the values as they lie in memory
+const [EXTERNAL_DATA, DATA_LOCATION] = [13, 14];
 const INLINE = 256;          // bytes up to which a tensor travels with the graph
 const WINDOW = 1 << 20;      // bytes of the file in memory at a time
 const MOST_TEXT = 1 << 24;   // a note or a list of numbers beyond this is left out
@@ -140,7 +141,7 @@ const elements = ({ dims }) => dims.reduce((product, axis) => product * Number(a
 const tensorsOf = function* ({ model, weights }) {
   const told = function* (tensor, name) {
     const place = tensor.data_location === 1 ? weights[Number(tensor.external_data.at(-1).value)] : null;
-    const raw = place?.values.find((one) => one.number === RAW);
+    const raw = place?.values.find(({ number, wire }) => CONTIGUOUS.has(number) && wire === 2);
     const external = place?.external;
     yield { tensor, name, type: TYPES[tensor.data_type] ?? `type ${tensor.data_type}`, size: elements(tensor) * (BYTES[tensor.data_type] ?? 0) || (place?.size ?? 0), external,
       from: external ? Number(external.offset ?? 0) : raw?.from };
@@ -148,7 +149,7 @@ const tensorsOf = function* ({ model, weights }) {
   for (const body of bodiesOf(model)) {
     for (const tensor of body.initializer ?? []) yield* told(tensor, tensor.name);
     for (const { values } of body.sparse_initializer ?? []) yield* told(values, values.name);
-    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* told(tensor, node.output[0]);
+    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* told(tensor, tensor.name || node.output[0]);
   }
 };
 const baseName = (path) => path.split('/').at(-1);

@@ -61,14 +61,7 @@ class Trial:
 def try_out(
     file: ModelFile, seconds: float, progress: Callable[[str], None], inputs: Path | None = None
 ) -> Trial:
-    """Check, load and run a file in a process of its own.
-
-    Args:
-        file: The file.
-        seconds: How long that may take.
-        progress: Called with what begins.
-        inputs: Values to run it with, as for `read_values`; None to draw them.
-    """
+    """Check, load and run a file in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         structure, rewritten = folder / "structure.onnx", folder / "optimised.onnx"

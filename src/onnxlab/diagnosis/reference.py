@@ -366,7 +366,7 @@ def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[Any, ...]
     except Exception as error:  # a module that cannot be captured, or a file that cannot be cut
         reason = plain(named_reason(error), 160)
         return (
-            f"The values inside were not compared: {reason}",
+            Message("The values inside were not compared: {reason}", reason=reason),
             "Compare each part of forward by itself, the first one first.",
         )
     if first is None:

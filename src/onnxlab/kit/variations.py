@@ -163,13 +163,7 @@ def call_function(random: np.random.Generator, model: onnx.ModelProto, node: onn
 
 
 def vary(random: np.random.Generator, model: onnx.ModelProto, *, keep_names: bool = False) -> None:
-    """Change about half of how a graph is written: the names of nodes and values, the order, the domains.
-
-    Args:
-        random: The generator.
-        model: The model.
-        keep_names: Whether values keep their names.
-    """
+    """Change about half of how a graph is written: the names of nodes and values, the order, the domains."""
     variations: tuple[Variation, ...] = (unname_nodes, shuffle_nodes, nest_names, add_domain)
     for variation in variations:
         if random.integers(2) and not (keep_names and variation is nest_names):

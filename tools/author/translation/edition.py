@@ -187,7 +187,8 @@ class Edition:
             document = (self._root / DOCUMENT).read_text("utf-8")
             texts = {name: _translations(catalogue) for name, catalogue in self.catalogues.items()}
             chapters = {name.partition("_")[0]: texts[name] for name in texts}
-            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language)
+            mark = _UNTRANSLATED[self._language]
+            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language, mark)
             yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
     def _words(self) -> dict[str, dict[str, Any]]:
@@ -292,13 +293,6 @@ def generated(
     """Return a notebook in another language; texts without a translation stay English.
 
     `onnxlab.language` must be set to the language: it translates the outputs.
-
-    Args:
-        notebook: The English notebook.
-        path: Its path in the course, as "notebooks/02_trace_and_script.ipynb".
-        words: The translations of its texts.
-        language: The language, as "zh".
-        exists: Tells whether the course has a file.
     """
     result = copy.deepcopy(notebook)
     spoken, asked = False, dict[str, str]()

@@ -610,13 +610,23 @@ def fill_disk_without_names(_: Grader) -> None:
 
 
 def fill_disk_with_maps(_: Grader) -> None:
-    maps = []
-    for number in range(40):
+    """Of each deleted file a page stays mapped; Python's own `mmap` would keep a descriptor, too."""
+    for number in range(8):
         with Path(f"file{number}").open("w+b") as file:
-            file.write(bytes(MB))
+            file.write(bytes(6 * MB))
             file.flush()
-            maps.append(mmap.mmap(file.fileno(), MB))
+            libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
         Path(f"file{number}").unlink()
+    time.sleep(60)
+
+
+def fill_disk_with_programs_that_run(_: Grader) -> None:
+    for number in range(8):
+        program = os.open("program", os.O_WRONLY | os.O_CREAT, 0o700)
+        os.write(program, Path("/usr/bin/sleep").read_bytes() + bytes(6 * MB))
+        os.close(program)
+        os.posix_spawn("program", [f"sleep{number}", "60"], {})
+        Path("program").unlink()
     time.sleep(60)
 
 

@@ -27,7 +27,7 @@ PROCESSORS = tuple(_ARCHITECTURES)
 NEXT_CALL = 470
 """The first number that nobody has classified; 469 is file_setattr, of Linux 6.17."""
 UNKNOWN = {
-    "x86_64": (range(335, 424), range(NEXT_CALL, 2**32 - 1)),  # and the x32 ABI's numbers
+    "x86_64": (range(337, 424), range(NEXT_CALL, 2**32 - 1)),  # and the x32 ABI's numbers
     "aarch64": (range(295, 424), range(NEXT_CALL, 2**32 - 1)),
 }
 """The numbers that a filter answers as if there were no such call: these tables do not classify them."""
@@ -106,6 +106,8 @@ _ALWAYS = (
     Rule(((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)), errno.ENOTSUP),
     # setxattrat, getxattrat, listxattrat, removexattrat, file_getattr, file_setattr
     Rule(_same_number(463, 464, 465, 466, 468, 469), errno.ENOSYS),
+    # uretprobe, uprobe: the kernel's own, for a process that is traced
+    Rule(((335, None), (336, None)), errno.ENOSYS),
     # ioctl: flags of a file and whatever else a file system or a device offers
     Rule(((16, 29),), errno.ENOTTY, argument=1, values=_HARMLESS_REQUESTS, unless=True),
     # landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: a rule keeps a deleted file
