@@ -961,6 +961,19 @@ def varint(number: int) -> bytes:
     return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
 
 
+def drop(page: Page, place: Locator, file: Path) -> None:
+    """Drop a file as a mouse does, which dispatch_event() cannot: it does not reach into a frame."""
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    assert box is not None
+    data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "data": data}
+    mouse = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        mouse.send("Input.dispatchDragEvent", {"type": kind, **at})
+    mouse.detach()
+
+
 def found(path: Path) -> set[tuple[str, str]]:
     """What the doctor's rules of structure see in a file; what is said of data files differs in a page."""
     rules = [rule for rule in RULES if rule.__name__ != "external_data"]
@@ -1133,6 +1146,10 @@ def test_a_readers_own_files_are_opened_in_the_page(reader: Page, server: Server
             expect(run).to_contain_text("my.ops:Strange(-1) is not a registered function/op")
     opened("middle.onnx")
     expect(reader.locator(".facts")).to_contain_text("bytes: int32[unk__214, 2048]")
+    drop(reader, reader.locator(".onnxlab-open iframe"), tmp_path / "text.onnx")  # the frame hands it on
+    expect(place).to_have_attribute("data-ready", "text.onnx")
+    drop(reader, reader.get_by_text("Drop an .onnx file here"), tmp_path / "frozen.onnx")
+    expect(place).to_have_attribute("data-ready", "frozen.onnx")
     opened("large.onnx")
     expect(run).to_contain_text("It is not run here: a model of 512.0 MB")
     expect(run).to_contain_text("onnxlab doctor large.onnx")

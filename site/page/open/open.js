@@ -68,7 +68,8 @@ const graphModel = (models, given, diff) => {
   for (const id of diff?.added ?? []) marks[1][id] = { stroke: COLOURS.added };
   for (const id of diff?.changed ?? []) for (const [pane, place] of [id, diff.pairs[id]].entries()) marks[pane][place] = { stroke: COLOURS.changed };
   const titles = models.length > 1 ? models.map(({ file }) => file.name) : [];
-  return kernelless({ ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks }, (message) => answers[message.kind](message));
+  const state = { ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks };
+  return { ...kernelless(state, (message) => answers[message.kind](message)), dropped: (files) => open([...files].filter((file) => file instanceof File)) };
 };
 
 // Draws the graphs; resolves when all of them are there.
@@ -237,6 +238,7 @@ const clear = () => {
   for (const name of ['ready', 'milliseconds']) delete place.dataset[name];
 };
 const open = (files) => {
+  place.classList.remove('over');
   if (!files.length) return;
   say(tr('Reading ...'));
   show([...files]).catch((error) => { say(tr('This page failed: {message}', { message: error.message }), true); throw error; });
@@ -251,8 +253,7 @@ place.replaceChildren(
 for (const event of ['dragover', 'drop']) {
   document.addEventListener(event, (drop) => {
     drop.preventDefault();
-    place.classList.toggle('over', event === 'dragover');
-    if (event === 'drop') open(drop.dataTransfer.files);
+    if (event === 'drop') open(drop.dataTransfer.files); else place.classList.add('over');
   });
 }
 document.addEventListener('dragleave', () => place.classList.remove('over'));
