@@ -90,10 +90,10 @@ _ALWAYS = (
     Rule(((54, 208),), argument=2, values=(_SO_SNDBUF, _SO_SNDBUFFORCE)),
     Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
     Rule(((46, 211), (307, 269)), errno.EACCES),
+    Rule(((278, 75), (275, 76), (276, 77), (40, 71)), errno.ENOSYS),
     # Locks of parts of a file: memory of the kernel that no control group counts, without a limit. fcntl then
     # does nothing and returns success, which sqlite3 and others need.
     Rule(((72, 25),), 0, argument=1, values=_SET_LOCK),
-    Rule(((278, 75), (275, 76), (276, 77), (40, 71)), errno.ENOSYS),
     # fallocate: gigabytes of disk in a moment, between two checks of the watcher. C libraries write instead.
     Rule(((285, 47),), errno.EOPNOTSUPP),
     # The names of files that others create, also where no folder can be listed: inotify_init, inotify_init1,
