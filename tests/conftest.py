@@ -6,15 +6,28 @@ from pathlib import Path
 import nbformat
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
 # keep one worker busy long after the others have ended. The web site is built once.
 ALONE = ("/browser/", "tests/labs/test_contract.py", "tests/hostile/")
 TOGETHER = ("/browser/test_site.py", "/browser/test_hub.py", "/browser/test_room.py")
+# They wait for browsers and servers. One worker takes them one after the other, with one JupyterLab for all,
+# while the others compute: all at once would leave a processor idle, and then be late for want of one.
+WAITING = ("/browser/", "/hub/", "tests/starter/")
 
 
 class ByNotebook(LoadScopeScheduling):
     """A module, or a notebook with its one kernel, goes to one worker as a whole; tests in ALONE go alone."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Prefer, for the first worker, what waits, and for each other worker what computes."""
+        waiting = node is self.nodes[0]
+        for scope in self.workqueue:
+            if any(name in scope for name in WAITING) is waiting:
+                self.workqueue.move_to_end(scope, last=False)
+                break
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         alone = any(name in nodeid for name in ALONE) and not any(name in nodeid for name in TOGETHER)

@@ -1,4 +1,4 @@
-"""Take the pictures of README.md and docs/ anew: a graph, a lab's check, a patient, the doctor, the site.
+"""Take the pictures of README.md and docs/: a graph, a check, the panel, a patient, the doctor, the site.
 
     python3 course.py site --build SITE
     python -m tools.document_pictures --site SITE
@@ -20,12 +20,12 @@ import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from starter.website import page_server
 from tests.support.chromium import ARGUMENTS, find_chromium
 from tests.support.jupyterlab import JupyterServer, jupyter_server
-from tests.support.notebook_page import PATIENCE
+from tests.support.notebook_page import PATIENCE, Notebook
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CHINESE = ("first_graph", "lab_check")
@@ -57,21 +57,43 @@ def first_graph(browser: Browser, server: JupyterServer, edition: str) -> None:
     page.close()
 
 
-def lab_check(browser: Browser, server: JupyterServer, edition: str) -> None:
-    """A wrong answer in lab 04, its counterexample, and its graph."""
-    page = browser.new_page(viewport={"width": 1180, "height": 4000})
+def answer_wrongly(page: Page, server: JupyterServer, edition: str) -> tuple[Notebook, int]:
+    """Open lab 04 and write a wrong answer; return the notebook, and the check's place among the codes."""
     notebook = server.open(page, f"labs/{edition}lab04_asinh.ipynb")
-    notebook.run(0)
     answer = """(source) => {
       const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
       const answer = cells.find((cell) => cell.sharedModel.source.startsWith('def asinh_symbolic'));
       answer.sharedModel.setSource(source);
     }"""
     page.evaluate(answer, WRONG)
+    codes = ["".join(cell["source"]) for cell in notebook.contents() if cell["cell_type"] == "code"]
+    index = codes.index('check("asinh-symbolic", asinh_symbolic)')
+    notebook.run(0)
+    notebook.run(index - 1)
+    return notebook, index
+
+
+def course_panel(browser: Browser, server: JupyterServer, edition: str) -> None:
+    """The course at the left of a lab that was begun, with a hint."""
+    page = browser.new_page(viewport=WINDOW)
+    notebook, index = answer_wrongly(page, server, edition)
+    notebook.run(index)
+    page.locator(".jp-SideBar [data-id=onnxlab-course]").click()
+    page.locator(".onnxlab-course [data-key=hint]").click()
+    page.locator(".onnxlab-course [aria-live] p").first.wait_for()
+    page.mouse.move(WINDOW["width"] / 2, 5)
+    page.wait_for_timeout(2_000)
+    page.screenshot(path=IMAGES / edition / "course_panel.png")
+    page.close()
+
+
+def lab_check(browser: Browser, server: JupyterServer, edition: str) -> None:
+    """A wrong answer in lab 04, its counterexample, and its graph."""
+    page = browser.new_page(viewport={"width": 1180, "height": 4000})
+    notebook, index = answer_wrongly(page, server, edition)
     page.locator(FILES).click()
-    notebook.run(5)
-    notebook.run_graph(6)
-    cell = notebook.cells.nth(5)
+    notebook.run_graph(index)
+    cell = notebook.cells.nth(index)
     cell.evaluate("cell => cell.scrollIntoView()")
     page.wait_for_timeout(2_000)
     box = cell.bounding_box()
@@ -171,7 +193,8 @@ def doctor_terminal(browser: Browser, server: JupyterServer, edition: str) -> No
 
 
 PICTURES = {
-    take.__name__: take for take in (first_graph, lab_check, patient, doctor_notebook, doctor_terminal)
+    take.__name__: take
+    for take in (first_graph, lab_check, course_panel, patient, doctor_notebook, doctor_terminal)
 }
 
 

@@ -35,6 +35,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[
         yield server
 
 
+@pytest.fixture(scope="session")
+def workbook(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[JupyterServer]:
+    """A JupyterLab on the folder that course.py makes, which is all that a learner has."""
+    with jupyter_server(tmp_path_factory.mktemp("workbook"), "workbook") as server:
+        yield server
+
+
 @pytest.fixture
 def page(
     browser: Browser, lab: JupyterServer, request: pytest.FixtureRequest, tmp_path: Path

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from onnxlab.kit.exercise import exercise as find
 from onnxlab.kit.exercise import lab as lab_record
 from tests.browser.conftest import screenshot_of_failure
-from tests.support.jupyterlab import ROOT, JupyterServer, jupyter_server
+from tests.support.jupyterlab import ROOT, JupyterServer
 from tests.support.notebook_page import Notebook, WatchedPage, wait_until
 
 LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
@@ -140,13 +140,6 @@ def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Pa
     heading = page.get_by_role("heading", name="A translation for the other exporter")
     # JupyterLab scrolls to the heading's cell; what is drawn late above it may hide its first line.
     expect(page.locator(".jp-MarkdownCell").filter(has=heading).last).to_be_in_viewport()
-
-
-@pytest.fixture(scope="module")
-def workbook(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[JupyterServer]:
-    """The folder that course.py makes, which is all that a learner has."""
-    with jupyter_server(tmp_path_factory.mktemp("workbook"), "workbook") as server:
-        yield server
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ _BEGINNING = (  # of a message, at the beginning of a line
     r"|[^\n]{0,200}\.py:\d+: \w*Warning|[VIWEF]\d{4} |\[TRT\]|\d[^\n]{0,40} - (?:ERROR|WARNING) - )"
 )
 _OWN_LINE = re.compile(r'(?:File "([^"\n]+)"|(Cell In ?\[\d+\])), line (\d+)')
-_PACKAGE = re.compile(r'File "[^"\n]*(?:site|dist)-packages[\\/]([^"\n]+)"')
+_PACKAGE = re.compile(r"(?:site|dist)-packages[\\/]([^\"\n:]+\.py)\b")
 _INSTALLED = re.compile(r"site-packages|dist-packages|[\\/]lib[\\/]python|^<", re.IGNORECASE)
 
 
@@ -218,11 +218,7 @@ def shown(text: str) -> str:
 
 
 def script_data(translate: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return the table as plain data for the site's why.js, with expressions that JavaScript reads alike.
-
-    Args:
-        translate: Gives the translation of a text.
-    """
+    """Return the table as plain data for the site's why.js, with expressions that JavaScript reads alike."""
 
     def wordings(texts: tuple[str, ...]) -> list[list[Any]]:
         return [[*expression(text), _needle(text)] for text in texts]
