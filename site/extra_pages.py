@@ -7,7 +7,7 @@ from typing import Any
 
 from pages import Site
 
-from onnxlab.course.tracks import notebook_of, tracks
+from onnxlab.kit.tracks import notebook_of, tracks
 
 __all__ = ["GLOSSARY", "SHEET", "glossary_page", "reading_paths", "sheet_page", "terms"]
 

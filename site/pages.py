@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from onnxlab.course.tracks import minutes_of
+from onnxlab.kit.tracks import minutes_of, short_way
 
 LANGUAGES = ("en", "zh")
 STRUCTURE = "application/vnd.onnxlab.graph+json"
@@ -171,7 +171,14 @@ class Site:
         )
         checked = self.words["checked"].format(versions=self.versions)
         changed = self.words["changed"].format(date=date) if date else ""
-        return f'<div class="onnxlab-doors"><p>{row}</p><p>{checked}{changed}</p></div>\n'
+        short = ""
+        if name.startswith("notebooks/") and minutes_of(
+            self.path(name)
+        ):  # the museum is to be skipped anyway
+            text = self.translate(short_way(posixpath.basename(name)))
+            text = re.sub(r"lab\d\d_\w+", rf'<a href="{up}labs/\g<0>.html">\g<0></a>', text)
+            short = f"<p>{text}</p>"
+        return f'<div class="onnxlab-doors"><p>{row}</p><p>{checked}{changed}</p>{short}</div>\n'
 
     def opened(self, text: str, name: str, file: str) -> str:
         """Return a page's Markdown with its doors below the title."""

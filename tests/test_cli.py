@@ -22,11 +22,11 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
-from onnxlab.course.tracks import tracks
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab.kit.outcome import Outcome
 from onnxlab.kit.progress import record
 from onnxlab.kit.status import Status
+from onnxlab.kit.tracks import tracks
 from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
 from tests.support.graph_models import chain
@@ -136,9 +136,12 @@ def test_a_learners_commands_look_for_no_other_distribution(monkeypatch, capsys,
 
 
 COMMANDS = [
-    *(["labs"], ["check"], ["watch"], ["next"], ["hint"], ["progress"], ["show"], ["reset"]),
+    *(["labs"], ["check"], ["watch"], ["next"], ["hint"], ["progress"], ["record"], ["show"], ["reset"]),
     *(["doctor"], ["why"], ["compare"], ["open"], ["grade"], ["class"]),
-    *(["class", name] for name in ("init", "serve", "room", "wheelhouse", "take", "feedback")),
+    *(
+        ["class", name]
+        for name in ("init", "serve", "room", "wheelhouse", "take", "feedback", "record", "verify")
+    ),
 ]
 
 
@@ -172,6 +175,7 @@ def test_help_alone_lists_every_command(capsys):
             ["class", "feedback", "gone", "o"],
         ),
         ["class", "wheelhouse", "gone", "--check"],
+        *(["class", "record", "gone", "o"], ["class", "verify", "gone", "o"]),
     ],
     ids=" ".join,
 )

@@ -127,7 +127,8 @@ def from_json(value: dict[str, Any]) -> Any:  # noqa: ANN401 - what the JSON fil
         return value
     if not all(isinstance(text, str) for text in values.values()):
         return value
-    message = Message.filled(template, values)
+    # Cut first: a file of one megabyte could fill gigabytes.
+    message = Message.filled(template, {gap: text[:LONGEST] for gap, text in values.items()})
     if len(message) > LONGEST:
         return str.__str__(message)[:LONGEST]
     return message if _depth(message) <= _DEEPEST else str.__str__(message)

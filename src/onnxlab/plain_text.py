@@ -45,10 +45,10 @@ def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:
         >>> aligned([["模型", "a"], ["model", "b"]])
         ['模型   a', 'model  b']
     """
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
-            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+            cell + " " * (width - columns_of(cell)) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in rows
     ]
@@ -57,7 +57,8 @@ def aligned(rows: Sequence[Sequence[str]], heading: int = 0) -> list[str]:
     return lines
 
 
-def _width(text: str) -> int:
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
     return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
 
 

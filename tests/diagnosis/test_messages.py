@@ -119,6 +119,70 @@ def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says)
         (RUN.format("Conv", "CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED"), "cudnn-failure"),
         (RUN.format("Conv", "MLOperatorAuthorImpl.cpp(2482) DmlExecutionProvider"), "directml-failure"),
         ("UnicodeDecodeError: Truncated message", "unknown"),
+        (RUN.format("Conv", "CUDNN error executing cudnnAddTensor("), "cudnn-failure"),
+        ("Load model from m failed:model.cc:111 Model Unknown model file format version.", "ir-version"),
+        ("ONNX: export failure 0.1s: Unsupported ONNX opset version: 17", "opset-of-another-torch"),
+        ("SymIntArrayRef expected to contain only concrete integers", "symbolic-size-refused"),
+        ("must be tuple of ints, but found element of type SymFloat", "number-for-a-float"),
+        ("onnx_importer.cpp:78: (-5:Bad argument) Can't read ONNX file: m.onnx", "opencv-file"),
+        ("onnx_importer.cpp:10: Node [Div@ai.onnx]:(d) parse error", "opencv-importer"),
+        ("failed:Fatal error: ATen is not a registered function/op", "left-to-aten"),
+        ("failed:Fatal error: my.domain:Roi(-1) is not a registered function/op", "operator-not-registered"),
+        ("No module named 'onnxruntime_tools'", "package-replaced"),
+        ("No module named 'onnxruntime.tools'", "package-is-missing"),
+        ("No module named 'optimum.onnxruntime'", "optimum-extra-is-missing"),
+        ("module 'torch.onnx' has no attribute 'OperatorExportTypes'", "export-arguments"),
+        ("module 'torch.onnx' has no attribute 'dynamo_export'", "onnx-program-too-old"),
+        (
+            "FX nodes: RuntimeErrorWithDiagnostic: Unsupported FX nodes: {'call_function'",
+            "onnx-program-too-old",
+        ),
+        ("Attribute 'kernel_shape' is expected to have field 'ints'", "axis-or-size-unknown"),
+        ("Attribute 'alpha' is expected to have field 'f'", "attribute-is-missing"),
+        ("AttributeError: FLOAT8E4M3FN", "too-old-packages-together"),
+        ("Cannot find module '../bin/napi-v3/darwin/x64/onnxruntime_binding.node'", "native-module-of-node"),
+        ("The Node.js native addon module (tfjs_binding.node) can not be found", "unknown"),
+        ("Unable to find an entry point named 'OrtGetApiBase' in DLL", "native-library-of-dotnet"),
+        ("Unable to load DLL 'sqlite3': The specified module could not be found.", "unknown"),
+        ("libonnxruntime.so.1.18.0: cannot open shared object file", "native-library-of-c"),
+        ("libonnxruntime_providers_cuda.so with error: libcublas.so.12:", "cuda-library-not-found"),
+        ("third_party/onnx-optimizer/onnx/common/ir.h:1372: eraseOutput: Assertion", "simplifier-failed"),
+        ("BackendIsNotSupposedToImplementIt: Squeeze version 13", "onnx-tf-operator"),
+        (
+            "'x': the model expects 4 dimensions (shape [1]) but the model configuration specifies",
+            "triton-configuration",
+        ),
+        ("Unsupported shape calculation for operator mlProgram", "skl2onnx-converter"),
+        ('Could not locate file: "https://x/onnx/model.onnx".', "repository-without-this-file"),
+        ("tuple appears in op that does not forward tuples", "jit-inputs"),
+        ("state_dict changed after running the tracer", "module-made-in-forward"),
+        ("No ONNX function found for <OpOverload(op='prims.uniform', overload=", "module-made-in-forward"),
+        (RUN.format("OpenVINO-EP-subgraph_1", "Cannot find blob with name: 1180"), "openvino-failure"),
+        (RUN.format("Add", "Left operand cannot broadcast on dim 3"), "broadcast-size"),
+        (RUN.format("MatMul", "left operand cannot broadcast on dim 0"), "matmul-size"),
+        ("Unexpected input data type. Actual: (((null))) , expected: ((tensor(float16)))", "input-is-none"),
+        ("invalid model. Error in Node:fused gemm : Attribute 'alpha' appeared", "optimiser-of-the-runtime"),
+        ("Error Node (n)'s input 0 is marked single but has an empty string in the graph", "count-of-inputs"),
+        ("Removing mutation from node aten::add_ on block input: 'b.n'", "change-in-place-removed"),
+        ("Onnxruntime not found or doesn't come with acceleration providers", "provider-not-in-this-build"),
+        ("ValueError: The onnxruntime python package is not installed.", "package-is-missing"),
+        ("'Sequential' object has no attribute '_get_save_spec'", "keras-3-and-tf2onnx"),
+        ("'Functional' object has no attribute 'output_names'", "keras-3-and-tf2onnx"),
+        ("'Trainer' object has no attribute 'output_names'", "unknown"),
+        ("keras2onnx/_parser_tf.py:304: 'KerasTensor' object has no attribute 'graph'", "package-replaced"),
+        ("CreateInferencePybindStateModule] Init provider bridge failed.", "provider-bridge"),
+        (RUN.format("LayerNorm", "Input Missing Input: encoder.0.LayerNorm.weight"), "weight-without-data"),
+        (RUN.format("LayerNorm", "Input Missing Input: weight"), "input-is-none"),
+        ("[TRT] ERROR: x: dynamic input is missing dimensions in profile 0.", "tensorrt-profile"),
+        ("Error Code 2: Internal Error (Assertion tensor.extent.d[j] == 1 failed.)", "tensorrt-internal"),
+        ("[F] [TRT] Assertion failed: !empty()", "tensorrt-internal"),
+        (
+            "Error Code 10: Internal Error (Could not find any implementation for node x.)",
+            "tensorrt-no-implementation",
+        ),
+        ("ERROR: input:44 In function importInput:\n[7] Assertion failed: convert_dims(", "tensorrt-parser"),
+        ("Check failed, please be careful to use the simplified model", "simplified-differs"),
+        ("Could not find ONNX initializer for torch parameter embed.weight.", "tied-weight-not-found"),
     ],
 )
 def test_what_distinguishes_a_message_decides(text, kind):
@@ -155,6 +219,13 @@ def test_a_line_break_within_a_type_does_not_break_the_type(width):
         "INVALID_ARGUMENT : Unexpected input data type. Actual: (tensor(int32)) , expected: (tensor(int64))"
     )
     [answer] = explain("\n".join(text[i : i + width] for i in range(0, len(text), width)))
+    assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
+
+
+def test_a_type_with_the_name_that_a_compiler_gave_it_is_read():
+    mangled = "N11onnxruntime11NonOnnxTypeI{}EE"
+    types = f"Actual: ({mangled.format('i')}) , expected: ({mangled.format('x')})"
+    [answer] = explain(f"Unexpected input data type. {types}")
     assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
 
 
@@ -195,6 +266,9 @@ def test_a_message_that_says_nothing_comes_from_where_its_traceback_ends():
         assert found is not None
         assert found.name == stage
     assert read(text.format("")).stage is None
+    notebook = read("File ~/site-packages/onnxruntime/quantization/q.py:68, in f(x)\nAssertionError:")
+    assert notebook.stage is not None  # IPython's frames
+    assert notebook.stage.name == "quantise"
 
 
 def test_the_frame_of_a_run_gives_operator_and_node():

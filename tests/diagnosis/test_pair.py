@@ -69,7 +69,7 @@ def test_a_file_agrees_with_itself(compared, model):
         (ZIPPED, ZIPPED.replace("7", "8"), "other elements"),
         (ZIPPED, ZIPPED.replace("Softmax(x)", "Sigmoid(x)"), "wrong"),
         (LIST, LIST.replace("Neg", "Abs"), "wrong"),
-        (RELU, RELU.replace("Relu", "Log"), r"NaN: \d+ in the second only"),
+        (RELU, RELU.replace("Relu", "Log"), r"NaN only in the first: 0; only in the second: \d+"),
         (
             RELU,
             RELU.replace("float[n] y", "int64[n] y").replace("Relu", "Cast <to = 7> "),
@@ -280,6 +280,16 @@ def test_the_tolerance_follows_the_narrower_type_unless_it_is_given(compared):
     )
     assert not compared(SINGLE, nearly).equal
     assert compared(SINGLE, nearly, rtol=0.01).equal
+
+
+def test_an_agreement_within_which_a_constant_would_agree_proves_little(compared):
+    tiny = SINGLE.replace("Tanh(e)", "Mul(e, f)").replace("{ e", "<float f = {0.000001}> { e")
+    zeros = tiny.replace("{0.000001}", "{0}")
+    pair = compared(tiny, zeros)
+    assert pair.equal
+    assert re.search(r"That proves little for y: all its values lie between .*e-0\d and ", said(pair))
+    assert "proves little" not in said(compared(SINGLE, HALF))
+    assert "proves little" not in said(compared(tiny, zeros, atol=1e-9))  # they differ
 
 
 def test_weights_of_another_type_are_one_line_and_other_changes_their_own():

@@ -96,6 +96,42 @@ def constant(value: str) -> onnx.ModelProto:
     return model
 
 
+def choosing_a_mark(value: str) -> onnx.ModelProto:
+    """Return a model that marks what is not positive with a number."""
+    model = constant(value)
+    nodes = text(
+        "g (float[n] x) => (float[n] y) { z = Sub(x, x) p = Greater(x, z) y = Where(p, x, c) }"
+    ).graph
+    model.graph.node.pop()
+    model.graph.node.extend(nodes.node)
+    return model
+
+
+def tree(threshold: float) -> onnx.ModelProto:
+    """Return a tree of two leaves."""
+    numbers = {"nodes_splits": [threshold], "leaf_weights": [1.0, 2.0], "nodes_modes": [0]}
+    kinds = {"nodes_modes": np.uint8}
+    node = helper.make_node(
+        "TreeEnsemble",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        **{name: [0] for name in ("nodes_featureids", "nodes_truenodeids", "leaf_targetids")},
+        nodes_falsenodeids=[1],
+        nodes_trueleafs=[1],
+        nodes_falseleafs=[1],
+        tree_roots=[0],
+        **{
+            name: numpy_helper.from_array(np.array(content, kinds.get(name, np.float32)))
+            for name, content in numbers.items()
+        },
+    )
+    model = text(RELU)
+    model.graph.node[0].CopyFrom(node)
+    return model
+
+
 def in_a_function(content: str) -> onnx.ModelProto:
     """Return a model that calls a function, with a constant or a Dropout in training mode in it."""
     body = f"c = Constant <value: tensor = float {{{content}}}> () b = Add(a, c)"
@@ -209,7 +245,10 @@ STRUCTURE = [
     ),
     (structure.broken_weights, adding(BROKEN), adding(MATRIX), "w float32[200, 200]"),
     (structure.broken_weights, adding(BROKEN[3:4]), adding(MATRIX[3:4]), "NaN: w float32[1, 200]"),
-    (structure.broken_weights, constant("nan"), constant("1.0"), "NaN:  float32[1]"),
+    (structure.broken_weights, constant("nan"), constant("1.0"), "NaN: c float32[1]"),
+    (structure.broken_weights, constant("inf"), choosing_a_mark("inf"), "with inf: c"),
+    (structure.broken_weights, constant("nan"), choosing_a_mark("nan"), "NaN: c"),
+    (structure.broken_weights, constant("inf"), tree(np.inf), "with inf: c"),
     (
         structure.broken_weights,
         adding(np.full((1, 200), np.inf, np.float32)),
@@ -286,7 +325,12 @@ STRUCTURE = [
     (structure.differing_modes, looping("n"), text(RELU), "Loop: y"),
     (structure.differing_modes, text(SHIFT), text(SHIFT.replace("BitShift", "BitwiseAnd")), "BitShift: y"),
     (structure.differing_modes, text(BLOCKS), text(BLOCKS.replace(*TO_DEPTH)), "DepthToSpace: y"),
-    (structure.differing_modes, text(CROP), text(RESIZE.format("nearest")), "Resize by half_pixel_symmetric"),
+    (
+        structure.differing_modes,
+        text(CROP),
+        text(RESIZE.format("nearest")),
+        "Resize in mode half_pixel_symmetric",
+    ),
     (structure.differing_modes, text(PAD.format("wrap")), text(PAD.format("edge")), "Pad in mode wrap: y"),
     (structure.functions, with_function(), text(RELU), "Functions with a body in the file: Swirl"),
     (structure.wide_types, text(RELU.replace("float", "double")), text(RELU), "64 bits: x: float64[n]"),

@@ -29,7 +29,7 @@ STAGES = [
 
 def test_every_function_of_the_table_is_tried():
     names = [place.replace(":", ".").rpartition(".")[2] for _, place, _ in STAGES]
-    assert names == list(_STAGE_OF_FUNCTION)
+    assert sorted(names) == sorted(_STAGE_OF_FUNCTION)  # a row taken out and put back by a test comes last
 
 
 @pytest.mark.usefixtures("remembered_translations")

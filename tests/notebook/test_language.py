@@ -3,6 +3,7 @@
 import json
 import pickle
 import re
+import tracemalloc
 
 import pytest
 
@@ -180,6 +181,17 @@ def test_a_message_that_another_process_wrote_cannot_reach_into_values_or_grow()
         read = json.loads(json.dumps({"template": template, "values": values}), object_hook=from_json)
         assert "<class" not in str(read)
         assert not isinstance(read, str) or len(read) <= 2000
+
+
+def test_a_message_that_another_process_wrote_takes_no_memory():
+    """A submission's record may have a megabyte, which a template could repeat a thousand times."""
+    written = {"template": "{a}" * 600, "values": {"a": "x" * 100_000}}
+    tracemalloc.start()
+    try:
+        assert len(from_json(written)) == 2000
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 WHERE = context(["the first", "neither"])

@@ -11,10 +11,11 @@ from ipywidgets.widgets.widget import _instances
 
 from onnxlab.kit.exercise import exercise, lab, labs
 from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.progress import record, standings
+from onnxlab.kit.progress import choose_track, record, standings
 from onnxlab.kit.status import Status
+from onnxlab.kit.tracks import DECISIVE, _table, exercise_for, short_way
 from onnxlab.notebook.labs.next_step import display_buttons, progress_map, way_on
-from onnxlab.notebook.labs.standings import course_path, go_on, next_text
+from onnxlab.notebook.labs.standings import course_path, go_on, is_done, next_text, path_notes
 from onnxlab.notebook.outputs import display_html
 from onnxlab.notebook.predict import answers
 from onnxlab.notebook.predict.answers import Score, scores
@@ -187,3 +188,55 @@ def test_a_button_shows_what_its_action_displays():
             assert captured.outputs[0].data["text/plain"] == button.description
     finally:
         InteractiveShell.clear_instance()
+
+
+@pytest.mark.parametrize("chapter", [score.chapter for score in scores()])
+def test_a_chapter_is_known_by_its_exercise_or_its_last_predictions(chapter, answer):
+    """Each has a real one: an exercise of a lab, or three predictions, a grid's cells counted singly."""
+    name, questions = exercise_for(chapter), answers._questions()[chapter]
+    if name:
+        end(name, Status.INCORRECT)
+        assert not is_done(score_of(chapter)), "an attempt shows nothing"
+        end(name)
+        assert f"Pass {name} in {exercise(name)[0].name} " in short_way(chapter)
+    else:
+        book = json.loads((ROOT / "notebooks" / f"{chapter}.ipynb").read_text("utf-8"))
+        outputs = [output for cell in book["cells"] for output in cell.get("outputs", ())]
+        texts = ["".join(output.get("data", {}).get("text/plain", "")) for output in outputs]
+        asked = {answers.key(text): max(1, text.count("?") - 1) for text in texts}
+        assert sum(asked[question] for question in questions[-DECISIVE:]) >= DECISIVE
+        for question in questions[-DECISIVE:-1]:
+            answers.keep(question, {"right": True})
+        answers.keep(questions[-1], {"right": False})
+        assert not score_of(chapter).known
+        answers.keep(questions[-1], {"right": True})
+    assert score_of(chapter).known
+    assert is_done(score_of(chapter))
+
+
+def score_of(chapter: str) -> Score:
+    return next(score for score in scores() if score.chapter == chapter)
+
+
+def test_every_exercise_of_the_table_is_for_a_chapter():
+    assert set(_table()["exercises"]) <= {score.chapter for score in scores()}
+
+
+def test_a_known_chapter_is_skipped_and_the_terminal_says_so():
+    assert "Pass loop-count-as-input in lab01_control_flow" in next_text(standings()[0])
+    for record_of_lab in lab("lab01").exercises:
+        end(record_of_lab.id)
+    assert next_id() == "03_export_arguments", "00 to 02 are shown by lab01"
+    assert path_notes(standings()[0]) == ["You know these chapters, so they are skipped: 00, 01, 02"]
+    assert "Get its last 3 predictions right" in progress_map(standings()[0])
+
+
+def test_go_on_follows_the_track_in_jupyterlab_too(answer):
+    choose_track("phone")
+    markup = progress_map(standings()[0])
+    assert markup.startswith("<p>Go on: 04_dynamic_shapes</p><p>Track: I ship to a phone, ")
+    end(FIRST.id)
+    assert next_id(FIRST.id) == SECOND.id, "a lab that was begun goes on, though no part of the track"
+    for chapter in ("04_dynamic_shapes", "10_backends_differ", "15_quantise"):
+        answer(chapter)
+    assert next_id() == lab("lab10").exercises[0].id

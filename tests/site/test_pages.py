@@ -98,3 +98,13 @@ def test_a_folded_cell_is_called_what_it_is(sites):
             proof if claim.search(cell["source"]) else code for cell in folded
         ]
         assert len(folded) > 3
+
+
+def test_a_chapter_says_what_lets_a_reader_skip_it(sites):
+    for site in sites:
+        doors = [
+            site.doors(name, "") for name in ("notebooks/04_dynamic_shapes", "notebooks/12_modern_exporter")
+        ]
+        assert '<a href="../labs/lab02_dynamic_shapes.html">lab02_dynamic_shapes</a>' in doors[0]
+        assert "Get its last 3 predictions right" in doors[1]
+        assert "Know this" not in site.doors("notebooks/99_museum", "")

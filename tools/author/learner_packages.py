@@ -32,15 +32,19 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def installed_distributions() -> dict[str, metadata.Distribution]:
+    """Return what is installed, by name, without the copies that setuptools puts onto the path for itself."""
+    return {
+        _normal(distribution.name): distribution
+        for distribution in metadata.distributions()
+        if Path(str(distribution.locate_file(""))).name != "_vendor"
+    }
+
+
 @cache
 def hidden_distributions() -> frozenset[str]:
     """Return the installed distributions that `pip install -r requirements.txt` would not install."""
-    installed = {
-        _normal(distribution.name): distribution
-        for distribution in metadata.distributions()
-        # setuptools puts its own copies of packages onto the path when it is imported
-        if Path(str(distribution.locate_file(""))).name != "_vendor"
-    }
+    installed = installed_distributions()
     pins = re.findall(r"^([\w.-]+)==", _REQUIREMENTS.read_text("utf-8"), re.MULTILINE)
     waiting = ["pip", "onnxlab", "onnxlab-class", *map(_normal, pins)]
     present: set[str] = set()

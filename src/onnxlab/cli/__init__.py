@@ -23,7 +23,7 @@ __all__ = ["Parser", "main", "outlive_readers", "run_command"]
 
 # The modules of this folder, and the commands that each adds.
 _COMMANDS = {
-    "learner": ("labs", "check", "watch", "next", "hint", "progress", "show", "reset"),
+    "learner": ("labs", "check", "watch", "next", "hint", "progress", "record", "show", "reset"),
     "files": ("doctor", "why", "compare", "open"),
 }
 _EXIT_CODES = (
@@ -153,7 +153,8 @@ class Parser(argparse.ArgumentParser):
         for group in self._action_groups:
             group.title, group.description = (text and tr(text) for text in (group.title, group.description))
             for action in group._group_actions:
-                action.help = action.help and tr(action.help)
+                if action.help is not argparse.SUPPRESS:  # which argparse knows by its identity
+                    action.help = action.help and tr(action.help)
                 for choice in getattr(action, "_choices_actions", ()):
                     choice.help = choice.help and tr(choice.help)
         self.epilog = self.epilog and tr(self.epilog)

@@ -5,11 +5,15 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
+
+if TYPE_CHECKING:
+    from onnxlab.kit.tracks import Track
 
 
 class LabsMissing(OnnxLabError):
@@ -41,17 +45,27 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     watch = commands.add_parser(
         "watch",
         help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
-        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
+        epilog="Example: onnxlab watch lab05",
     )
-    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
+    watch.add_argument(
+        "notebook",
+        type=Path,
+        nargs="?",
+        metavar="NOTEBOOK",
+        help="or as lab05; the lab to go on with if left out",
+    )
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
         "next",
         help="which chapter or exercise to do next, and how",
-        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+        epilog="Example: onnxlab next --track phone",
     )
     following.add_argument(
-        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
+        "--track",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="the way through the course to follow from now on (all: the course); without NAME, lists them",
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
@@ -68,6 +82,15 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     sharing.add_argument("--public", action="store_true", help="it shows you again")
     progress.set_defaults(command=_progress)
+    record = commands.add_parser(
+        "record",
+        help="what you have done of the course or a track, as a page and a picture to show",
+        epilog='Example: onnxlab record --name "Ada Lovelace" --track phone',
+    )
+    record.add_argument("--name", required=True, metavar="NAME", help="whose it is, as on a certificate")
+    record.add_argument("--track", default="all", metavar="TRACK", help="default: the whole course")
+    record.add_argument("--out", type=Path, default=Path(), metavar="FOLDER", help="where to (default: here)")
+    record.set_defaults(command=_record)
     show = commands.add_parser(
         "show",
         help="a chapter with all its outputs (your work is kept as a copy); a lab's solutions",
@@ -149,12 +172,10 @@ def _speak_as(path: Path, language: str) -> None:
 
 def _watch(options: argparse.Namespace) -> int:
     from onnxlab.cli.watch import watch
-    from onnxlab.course.tracks import tracks
-    from onnxlab.kit.progress import chosen_track, standings
+    from onnxlab.kit.progress import standings
     from onnxlab.notebook.labs.standings import next_lab
 
-    track = tracks().get(chosen_track())
-    name = options.notebook or next_lab(standings()[0], track.steps if track else ())
+    name = options.notebook or next_lab(standings()[0])
     if not name:
         return _next(options)
     path = _own(Path(name))
@@ -163,9 +184,8 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.course.tracks import tracks
-    from onnxlab.kit.progress import chosen_track, standings
-    from onnxlab.notebook.labs.standings import next_text
+    from onnxlab.kit.progress import standings
+    from onnxlab.notebook.labs.standings import next_text, path_notes
 
     chosen = getattr(options, "track", None)
     if chosen == "":
@@ -176,16 +196,13 @@ def _next(options: argparse.Namespace) -> int:
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
-    if track := tracks().get(chosen_track()):
-        title = track.titles[spoken_language()]
-        print(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
-    print(next_text(current, track.steps if track else ()))
+    print(*path_notes(current), next_text(current), sep="\n")
     return 0
 
 
 def _tracks_text() -> str:
     """Return the ways through the course, each with its minutes and steps."""
-    from onnxlab.course.tracks import tracks
+    from onnxlab.kit.tracks import tracks
 
     rows = [
         (
@@ -202,15 +219,22 @@ def _tracks_text() -> str:
 
 def _follow(name: str) -> None:
     """Keep a track for later."""
-    from onnxlab.course.tracks import tracks
     from onnxlab.kit.progress import choose_track
+
+    requested_track(name)
+    if problem := choose_track("" if name == "all" else name):
+        print(tr(problem), file=sys.stderr)
+
+
+def requested_track(name: str) -> "Track | None":
+    """Return a track; None for "all", the whole course."""
+    from onnxlab.kit.tracks import tracks
 
     if name not in (*tracks(), "all"):
         raise TrackMissing(
             "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
         )
-    if problem := choose_track("" if name == "all" else name):
-        print(tr(problem), file=sys.stderr)
+    return tracks().get(name)
 
 
 def _labs_in(path: Path) -> list[Path]:
@@ -268,6 +292,25 @@ def _progress(options: argparse.Namespace) -> int:
     if sharing := shared(always=changed, terminal=True):
         print(sharing)
     return 1 if problem else 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    from onnxlab.course.record import make_record
+    from onnxlab.files import write_atomically
+    from onnxlab.kit.progress import standings
+    from onnxlab.notebook.predict.answers import scores
+
+    track = requested_track(options.track)
+    current, message = standings()
+    if message:
+        print(tr(message), file=sys.stderr)
+    points = {standing.exercise.id: standing.points for standing in current}
+    record = make_record(options.name, points, scores(), track)
+    page = write_atomically(options.out / "onnxlab-record.html", record.page)
+    picture = write_atomically(page.with_suffix(".svg"), record.picture)
+    print(record.title)
+    print(tr("The page is {page}, the picture {picture}.", page=plain(page), picture=plain(picture)))
+    return 0
 
 
 def _replace(options: argparse.Namespace) -> int:

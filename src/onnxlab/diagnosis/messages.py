@@ -35,7 +35,7 @@ _BEGINNING = (  # of a message, at the beginning of a line
     r"|[^\n]{0,200}\.py:\d+: \w*Warning|[VIWEF]\d{4} |\[TRT\]|\d[^\n]{0,40} - (?:ERROR|WARNING) - )"
 )
 _OWN_LINE = re.compile(r'(?:File "([^"\n]+)"|(Cell In ?\[\d+\])), line (\d+)')
-_PACKAGE = re.compile(r'File "[^"\n]*(?:site|dist)-packages[\\/]([^"\n]+)"')
+_PACKAGE = re.compile(r"(?:site|dist)-packages[\\/]([^\"\n:]+\.py)\b")
 _INSTALLED = re.compile(r"site-packages|dist-packages|[\\/]lib[\\/]python|^<", re.IGNORECASE)
 
 

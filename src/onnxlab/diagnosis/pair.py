@@ -133,7 +133,7 @@ def compare_files(
             raise NoProvider(*report["lines"])
     names = (plain(first.name, 60), plain(second.name, 60))
     if names[0] == names[1]:
-        names = ("the first file", "the second file")
+        names = (Message("the first file"), Message("the second file"))
     return pair_of(structure, reports, names, _unfinished(reports, ended, seconds, names))
 
 
@@ -202,6 +202,7 @@ def pair_of(structure: str, reports: Sequence[Report], names: tuple[str, str], u
         *([unfinished] if unfinished else []),
         *_load_or_nothing(reports, names),
         *_outputs(reports, rows),
+        *(_flat(reports) if agree else ()),
         *(_size_findings(one_sided, names) if runs else ()),
         *_origin(reports, names),
         *_order(reports),
@@ -250,7 +251,7 @@ def _load_or_nothing(reports: Sequence[Report], names: tuple[str, str]) -> Itera
                 reason=reason,
             )
         elif report["step"] == "nothing":
-            yield Message("Nothing was compared: {why}.", why=plain(report["why"], 300).rstrip("."))
+            yield Message("Nothing was compared: {why}.", why=report["why"])
         elif report["step"] == "random":
             yield "The first file makes other outputs when it runs again: random nodes, or training mode."
             return
@@ -275,6 +276,20 @@ def _outputs(reports: Sequence[Report], rows: Sequence[Report]) -> Iterator[str]
     ]
     where = Message.compose(", ", listed)
     yield Message("Their outputs differ. Most: {where} ({allowed}).", where=where, allowed=allowed)
+
+
+def _flat(reports: Sequence[Report]) -> Iterator[str]:
+    """Name the outputs of which an agreement proves nothing, because a constant would agree, too."""
+    for report in (report for report in reports if report["step"] == "flat"):
+        for name, (low, high) in [*report["ranges"].items()][:_SHOWN]:
+            yield Message(
+                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less "
+                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a smaller "
+                "tolerance with --atol and --rtol.",
+                name=plain(name, 60),
+                low=low,
+                high=high,
+            )
 
 
 def _one_sided(reports: Sequence[Report], runs: Sequence[Report]) -> list[tuple[int, Report]]:
@@ -310,9 +325,7 @@ def _origin(reports: Sequence[Report], names: tuple[str, str]) -> Iterator[str]:
     if origin is None:
         return
     if origin["error"]:
-        yield Message(
-            "The first divergence was not looked for: {reason}.", reason=origin["error"].rstrip(".")
-        )
+        yield Message("The first divergence was not looked for: {reason}.", reason=origin["error"])
         return
     if origin["suspects"]:
         first, *others = origin["suspects"]
@@ -386,7 +399,9 @@ def _repaired(origin: Report, repaired: float | None) -> str:
 
 
 def _sizes(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{plain(name, 30)} = {size}" for name, size in sizes.items()) or "its fixed sizes"
+    return ", ".join(f"{plain(name, 30)} = {size}" for name, size in sizes.items()) or Message(
+        "its fixed sizes"
+    )
 
 
 def _tried(reports: Sequence[Report]) -> str:
@@ -404,5 +419,5 @@ def _tried(reports: Sequence[Report]) -> str:
     return Message(
         "Run: {count} with drawn values, at {sizes}. Not tried: your own values (--inputs FILE.npz).",
         count=pluralise(len(runs), "comparison"),
-        sizes=listed or "the fixed sizes",
+        sizes=listed or Message("the fixed sizes"),
     )

@@ -56,7 +56,10 @@ def external_data(file: ModelFile) -> Iterator[str]:
 )
 def broken_weights(file: ModelFile) -> Iterator[str | Symptom]:
     """Weights with values that are not finite."""
-    held = {tensor.label: tensor.values_not_finite() for tensor in file.tensors}
+    chosen = _only_chosen(file)
+    # The thresholds of trees are compared with and go into nothing that is computed.
+    weights = [tensor for tensor in file.tensors if not tensor.operator.startswith("TreeEnsemble")]
+    held = {tensor.label: tensor.values_not_finite() for tensor in weights if tensor.name not in chosen}
     if broken := [name for name, values in held.items() if "NaN" in values]:
         yield Message("Weights with NaN: {listing}.", listing=listing(broken))
     then = "If nobody put it there on purpose, look for an overflow: training, a conversion to float16."
@@ -65,11 +68,20 @@ def broken_weights(file: ModelFile) -> Iterator[str | Symptom]:
         yield Symptom(
             "risk", Message("Weights with inf: {listing}.", listing=listing(infinite)), why, then, "half"
         )
-    if masks := [name for name, values in held.items() if values == {"-inf"}]:
+    if masks := [tensor.label for tensor in weights if tensor.values_not_finite() == {"-inf"}]:
         why = "The masks of attention hold it on purpose; a row of nothing else becomes NaN in Softmax."
         yield Symptom(
             "note", Message("Weights with -inf: {listing}.", listing=listing(masks)), why, then, "half"
         )
+
+
+def _only_chosen(file: ModelFile) -> set[str]:
+    """Return what only Where nodes read, as what they choose: a mark, put there on purpose."""
+    chosen: defaultdict[str, set[bool]] = defaultdict(set)
+    for node in (node for graph in file.graphs() for node in graph.node):
+        for place, name in enumerate(node.input):
+            chosen[name].add(node.op_type == "Where" and place > 0)
+    return {name for name, uses in chosen.items() if uses == {True}}
 
 
 @finding(
@@ -441,7 +453,7 @@ def _differing_mode(node: onnx.NodeProto) -> str:
     if node.op_type == "Resize" and mode == "cubic":
         return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "Resize" and coordinates in ("tf_crop_and_resize", "half_pixel_symmetric"):
-        return Message("{name} by {mode}", name=node.op_type, mode=coordinates)
+        return Message("{name} in mode {mode}", name=node.op_type, mode=coordinates)
     if node.op_type == "Pad" and mode == "wrap":
         return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:

@@ -153,7 +153,7 @@ def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path
             write_atomically(path, json.dumps(state, indent=1), mode=0o600)
             return message
     except CannotWrite as error:
-        return f"Progress is not kept: {error.what}"
+        return Message("Progress is not kept: {reason}", reason=error.what)
     except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
         return Message("Progress is not kept: {path} cannot be written ({error}).", path=path, error=error)
 

@@ -182,7 +182,8 @@ class Edition:
             document = (self._root / DOCUMENT).read_text("utf-8")
             texts = {name: _translations(catalogue) for name, catalogue in self.catalogues.items()}
             chapters = {name.partition("_")[0]: texts[name] for name in texts}
-            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language)
+            mark = _UNTRANSLATED[self._language]
+            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language, mark)
             yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
     def _words(self) -> dict[str, dict[str, Any]]:

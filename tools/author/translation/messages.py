@@ -68,6 +68,8 @@ _ELSEWHERE = (
     "{operator} {name} output {number}",  # finished, as the maker of a value in a saved comparison of graphs
     "{number} risk{s}",
     "{number} note{s}",
+    "{number} comparison{s}",
+    "{number} set{s}",
     "{count} wrong, {number} risk{s}, {more} note{s2}.",  # finished, in a saved output
     # chapter 14's `live_note`s, whose gaps are filled in other cells
     "faster",
@@ -97,6 +99,7 @@ _ELSEWHERE = (
     "a class: hand out the labs, serve the course, watch, collect",
     "grade a class's labs",
     # argparse
+    "Example: {code}",
     "options",
     "positional arguments",
     "commands",

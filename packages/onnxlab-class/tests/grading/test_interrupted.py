@@ -1,7 +1,6 @@
 """Ctrl+C while a class is graded: the run stops at once, its results stay, and the next run goes on."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -108,10 +107,8 @@ def test_while_the_labs_are_loaded_too(tmp_path):
     assert err.split() == ["Stopped."]
 
 
-@pytest.mark.parametrize("wait", [0.0, 8.0])
-def test_where_nothing_is_forked_nobody_gets_a_mark_for_it(tmp_path, wait):
+def test_where_nothing_is_forked_nobody_gets_a_mark_for_it(tmp_path):
     folder = hand_in(tmp_path / "class", CLASS)
-    shutil.rmtree(folder / "b")  # on a fast machine it is done after eight seconds
     process = subprocess.Popen(
         [sys.executable, "-c", SPAWNED, folder, tmp_path / "out"],
         stdout=subprocess.PIPE,
@@ -121,7 +118,6 @@ def test_where_nothing_is_forked_nobody_gets_a_mark_for_it(tmp_path, wait):
         preexec_fn=hear_ctrl_c,
     )
     assert process.stdout.readline() == "begun\n"
-    time.sleep(wait)
     seconds, out, _ = interrupt(process)
     assert out == "['a'] {}\n"
     assert seconds < SECONDS

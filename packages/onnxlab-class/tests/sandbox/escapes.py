@@ -191,6 +191,17 @@ def keep_descriptors_of_one_thread(_: Grader) -> bool:
     return max(results) >= 0
 
 
+def keep_locks_on_files(_: Grader) -> bool:
+    with Path("locked").open("w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        if not (child := os.fork()):
+            with contextlib.suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os._exit(0)
+            os._exit(1)
+        return os.waitpid(child, 0)[1] != 0
+
+
 def list_the_machines_mounts(_: Grader) -> bool:
     mounts = (ctypes.c_uint64 * 8)()
     request = struct.pack("IIQQ", 24, 0, 2**64 - 1, 0)
@@ -610,13 +621,23 @@ def fill_disk_without_names(_: Grader) -> None:
 
 
 def fill_disk_with_maps(_: Grader) -> None:
-    maps = []
-    for number in range(40):
+    """Of each deleted file a page stays mapped; Python's own `mmap` would keep a descriptor, too."""
+    for number in range(8):
         with Path(f"file{number}").open("w+b") as file:
-            file.write(bytes(MB))
+            file.write(bytes(6 * MB))
             file.flush()
-            maps.append(mmap.mmap(file.fileno(), MB))
+            libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
         Path(f"file{number}").unlink()
+    time.sleep(60)
+
+
+def fill_disk_with_programs_that_run(_: Grader) -> None:
+    for number in range(8):
+        program = os.open("program", os.O_WRONLY | os.O_CREAT, 0o700)
+        os.write(program, Path("/usr/bin/sleep").read_bytes() + bytes(6 * MB))
+        os.close(program)
+        os.posix_spawn("program", [f"sleep{number}", "60"], {})
+        Path("program").unlink()
     time.sleep(60)
 
 

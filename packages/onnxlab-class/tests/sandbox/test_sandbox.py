@@ -229,7 +229,9 @@ def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports])
         "fill_disk_with_empty_files",
         "fill_disk_without_names",
         "hide_files_in_a_closed_folder",
-        *before_a_release("fill_disk_with_maps", "fill_disk_without_first_threads", "hide_files_deep"),
+        "fill_disk_with_maps",
+        "fill_disk_with_programs_that_run",
+        *before_a_release("fill_disk_without_first_threads", "hide_files_deep"),
         *before_a_release("fill_disk_in_a_program_that_nobody_may_read"),
     ],
 )
@@ -472,18 +474,6 @@ def test_modules_can_be_imported_without_a_unix(module: str) -> None:
     assert "WSL2" in done.stdout, done.stderr
 
 
-def test_any_other_code_is_a_crash() -> None:
-    assert [Ending.of(code) for code in (0, 122, 123, 124, 125, 126)] == [
-        Ending.FINISHED,
-        Ending.DISTURBED,
-        Ending.SANDBOX_FAILED,
-        Ending.TIME,
-        Ending.MEMORY,
-        Ending.DISK,
-    ]
-    assert {Ending.of(code) for code in (1, 2, 127, -11, 255)} == {Ending.CRASHED}
-
-
 class TestFolders:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Iterator[Path]:
@@ -532,9 +522,7 @@ class TestFolders:
         remove_untrusted(folder)
         assert not folder.exists()
 
-    def test_a_name_of_every_length_is_taken(self, folder: Path) -> None:
-        for number, length in itertools.product((1, 2), range(246)):
-            (folder / f".{number}.removed{'x' * length}" / "inner").mkdir(parents=True)
+    def test_odd_names_and_pipes_are_removed(self, folder: Path) -> None:
         (folder / "file\n\udcff").touch()
         os.mkfifo(folder / "pipe")
         remove_untrusted(folder)

@@ -5,7 +5,6 @@ a tab of its own and scrolls to the cell.
 """
 
 import html
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +16,11 @@ from IPython.display import display
 from onnxlab.kit.exercise import Exercise, Lab
 from onnxlab.kit.progress import Standing, standings
 from onnxlab.kit.solutions import solution
+from onnxlab.kit.tracks import short_way
 from onnxlab.language import LANGUAGES, tr
 from onnxlab.notebook.in_sight import InSight
-from onnxlab.notebook.labs.standings import course_path, go_on, is_done
+from onnxlab.notebook.labs.places import place
+from onnxlab.notebook.labs.standings import course_path, go_on, is_done, path_notes
 from onnxlab.notebook.outputs import display_widget
 from onnxlab.notebook.predict.answers import Score
 
@@ -99,6 +100,10 @@ def progress_map(current: Sequence[Standing]) -> str:
     """Return where to go on, and how the learner stands with each chapter and each lab, as HTML."""
     following = go_on(current, chapter=notebook_here().stem)
     parts = [f"<p>{_step_link(following)}</p>"] if following else []
+    notes = path_notes(current)
+    if isinstance(following, Score):
+        notes.append(tr(short_way(following.chapter)))
+    parts += [f"<p>{html.escape(note)}</p>" for note in notes]
     for step in course_path(current):
         if isinstance(step, Score):
             mark = "\u2713" if is_done(step) else "\u2013"
@@ -154,7 +159,7 @@ def bar(of_lab: Sequence[Standing]) -> str:
 def exercise_link(standing: Standing, label: str, kind: str = "") -> str:
     """Return a link to an exercise's place in its notebook; the label alone where there is no notebook."""
     path = notebook_path("labs", standing.lab.name)
-    return _link(path, label, _place(path, standing.exercise.id), kind) if path else html.escape(label)
+    return _link(path, label, place(path, standing.exercise.id), kind) if path else html.escape(label)
 
 
 def _chapter_link(score: Score, label: str, kind: str = "") -> str:
@@ -205,22 +210,4 @@ def _link(path: Path, label: str, fragment: str = "", kind: str = "") -> str:
 def section_link(chapter: str, section: str) -> str:
     """Return a link to a section of a chapter; empty where there is no notebook."""
     path = notebook_path("notebooks", chapter)
-    return _link(path, f"{chapter}: {section}", _place(path, section=section)) if path else ""
-
-
-def _place(path: Path, exercise: str = "", section: str = "") -> str:
-    """Return the fragment of a section, or of the one with an exercise's check; empty if it is not found."""
-    try:
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        heading = ""
-        for cell in cells:
-            source = "".join(cell["source"])
-            if cell["cell_type"] == "markdown" and source.startswith("## "):
-                heading = f"#cell-id={cell['id']}"
-                if section and source.splitlines()[0] == f"## {section}":
-                    return heading
-            if exercise and cell["cell_type"] == "code" and f'check("{exercise}"' in source:
-                return heading
-    except (OSError, ValueError, KeyError, TypeError):  # a learner's file may be anything
-        pass
-    return ""
+    return _link(path, f"{chapter}: {section}", place(path, section=section)) if path else ""

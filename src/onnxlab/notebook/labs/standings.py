@@ -9,7 +9,8 @@ from onnxlab.kit import progress
 from onnxlab.kit.exercise import Exercise, Lab, lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
-from onnxlab.language import tr
+from onnxlab.kit.tracks import Track, short_way, tracks
+from onnxlab.language import spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
 from onnxlab.tables import Table, table
@@ -21,7 +22,11 @@ class NoSolution(OnnxLabError):
 
 def next_hints(record: Exercise) -> list[str]:
     """Return an exercise's hints up to the next one, and record that it was given."""
-    number, _ = progress.next_hint(record)
+    return first_hints(record, progress.next_hint(record)[0])
+
+
+def first_hints(record: Exercise, number: int) -> list[str]:
+    """Return an exercise's hints up to a number."""
     texts = enumerate(record.hints[:number], 1)
     return [
         tr("Hint {place} of {count}: {words}", place=place, count=len(record.hints), words=text)
@@ -50,6 +55,19 @@ def progress_summary(current: Sequence[Standing]) -> str:
     )
 
 
+def reading_summary() -> str:
+    """Return the chapters done and the predictions answered, in one line: a message."""
+    chapters = scores()
+    asked = sum(score.total for score in chapters)
+    return Message(
+        "{done} of {count} chapters done, {answered} of {asked} predictions answered",
+        done=sum(map(is_done, chapters)),
+        count=len(chapters),
+        answered=asked - sum(score.open for score in chapters),
+        asked=asked,
+    )
+
+
 Step = Score | Sequence[Standing]
 """A step of the course: a chapter, or the exercises of a lab."""
 
@@ -73,18 +91,41 @@ def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[S
     return [by_name[name] for name in only]
 
 
+def followed_path(current: Sequence[Standing]) -> list[Step]:
+    """Return the path of the track that the learner follows; else that of the course."""
+    track = followed()
+    return course_path(current, track.steps if track else ())
+
+
+def path_notes(current: Sequence[Standing]) -> list[str]:
+    """Return a line on the track that is followed, and one on the chapters that are skipped, if any."""
+    notes = []
+    if track := followed():
+        title = track.titles[spoken_language()]
+        notes.append(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
+    known = [step for step in followed_path(current) if isinstance(step, Score) and step.known and step.open]
+    numbers = ", ".join(score.chapter.partition("_")[0] for score in known)
+    if known:
+        notes.append(tr("You know these chapters, so they are skipped: {numbers}", numbers=numbers))
+    return notes
+
+
 def is_done(step: Step) -> bool:
-    """Tell whether every prediction of a chapter is answered, or every exercise of a lab passed."""
-    return not step.open if isinstance(step, Score) else all(standing.passed for standing in step)
+    """Tell whether a chapter is known or its predictions are answered, or a lab's exercises are passed."""
+    if isinstance(step, Score):
+        return step.known or not step.open
+    return all(standing.passed for standing in step)
+
+
+def followed() -> Track | None:
+    """Return the track that the learner follows, if any."""
+    return tracks().get(progress.chosen_track())
 
 
 def go_on(
-    current: Sequence[Standing],
-    after: Exercise | None = None,
-    chapter: str = "",
-    only: Sequence[str] = (),
+    current: Sequence[Standing], after: Exercise | None = None, chapter: str = ""
 ) -> Standing | Score | None:
-    """Return the exercise or the chapter to go on with; None if everything is done.
+    """Return the exercise or the chapter to go on with, on the learner's track; None if everything is done.
 
     A lab that was begun comes first, the next exercise before the earlier ones. Then come the rest of the
     course's path, from where the learner stands, and what was left out before.
@@ -93,10 +134,9 @@ def go_on(
         current: How the learner stands with every exercise, in order.
         after: The exercise that was passed just now.
         chapter: The chapter that the learner is reading.
-        only: The chapters and labs of a track.
     """
-    path = course_path(current, only)
-    labs = [step for step in path if not isinstance(step, Score)]
+    path = followed_path(current)
+    labs = [step for step in (course_path(current) if after else path) if not isinstance(step, Score)]
     if after is None:
         begun = [lab for lab in labs if any(standing.attempts for standing in lab) and not is_done(lab)]
     else:
@@ -119,10 +159,10 @@ def go_on(
     return following if following is None or isinstance(following, Score) else following[0]
 
 
-def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
-    """Return, for a terminal, what to do next and with which commands; of a track, if there is one."""
-    following = go_on(current, only=only)
-    if following is None and only:
+def next_text(current: Sequence[Standing]) -> str:
+    """Return, for a terminal, what to do next and with which commands, on the learner's track."""
+    following = go_on(current)
+    if following is None and followed():
         return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
@@ -131,7 +171,8 @@ def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
         )
     if isinstance(following, Score):
         lines = [tr("Next: the chapter {following.chapter}.ipynb", following=following), str(following)]
-        if name := next_lab(current, only):
+        lines.append(tr(short_way(following.chapter)))
+        if name := next_lab(current):
             lines.append(tr("The lab after it: onnxlab watch {name}", name=name))
         return "\n".join(lines)
     record = following.exercise
@@ -143,14 +184,14 @@ def next_text(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def next_lab(current: Sequence[Standing], only: Sequence[str] = ()) -> str:
+def next_lab(current: Sequence[Standing]) -> str:
     """Return the lab to go on with, or the first one after the chapter to go on with; "" if there is none."""
-    following = go_on(current, only=only)
+    following = go_on(current)
     if following is None:
         return ""
     if isinstance(following, Standing):
         return following.lab.name
-    path = course_path(current, only)
+    path = followed_path(current)
     labs = [step for step in path[path.index(following) :] if not isinstance(step, Score)]
     return next((step[0].lab.name for step in labs if not is_done(step)), "")
 

@@ -6,7 +6,7 @@ No page of an instructor reads it, and nothing is sent.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import platformdirs
 
 from onnxlab.kit.progress import change_entry, read_entries, state_file
+from onnxlab.kit.tracks import DECISIVE, exercise_for
 from onnxlab.language import tr
 
 _LIST = Path(__file__).parents[2] / "assets" / "predictions.json"
@@ -29,12 +30,14 @@ class Score:
         right: How many were right.
         wrong: How many were wrong.
         total: How many the chapter asks for.
+        known: Whether an exercise, or the last predictions, show that the learner knows the chapter.
     """
 
     chapter: str
     right: int
     wrong: int
     total: int
+    known: bool = False
 
     @property
     def open(self) -> int:
@@ -97,13 +100,20 @@ def wrong_answers() -> list[dict[str, Any]]:
 
 def scores() -> list[Score]:
     """Return the score of every chapter."""
-    kept = read_entries(answers_file())[0]
+    passed = {name for name, entry in read_entries(state_file())[0].items() if entry.get("passed") is True}
+    return scores_of(read_entries(answers_file())[0], passed)
+
+
+def scores_of(kept: Mapping[str, Mapping[str, Any]], passed: Container[str]) -> list[Score]:
+    """Return the score of every chapter for these answers, and with these exercises passed."""
     return [
         Score(
             chapter,
             sum(_is(kept, name, right=True) for name in names),
             sum(_is(kept, name, right=False) for name in names),
             len(names),
+            exercise_for(chapter) in passed
+            or (not exercise_for(chapter) and all(_is(kept, name, right=True) for name in names[-DECISIVE:])),
         )
         for chapter, names in _questions().items()
     ]

@@ -17,7 +17,16 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog="Example: onnxlab class serve my-class",
     )
     actions = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_add_init, _add_serve, _add_room, _add_wheelhouse, _add_take, _add_feedback):
+    for add in (
+        _add_init,
+        _add_serve,
+        _add_room,
+        _add_wheelhouse,
+        _add_take,
+        _add_feedback,
+        _add_record,
+        _add_verify,
+    ):
         add(actions)
 
 
@@ -315,3 +324,67 @@ def _feedback(options: argparse.Namespace) -> int:
         f"feedback/{plain(options.results.absolute().name)}.html."
     )
     return 1 if delivered.left or not delivered.files else 0
+
+
+def _add_record(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    record = actions.add_parser(
+        "record",
+        epilog="Example: onnxlab class record my-class results",
+        help="sign a record of each learner's graded labs",
+        description="Write a page and a picture of each learner's points into RESULTS/records, signed with "
+        "the class's key. `onnxlab class feedback` then puts them into the homes.",
+    )
+    record.add_argument("folder", type=Path, metavar="DIR", help="the class that signs")
+    record.add_argument(
+        "results", type=Path, metavar="RESULTS", help="what `onnxlab grade --out RESULTS` wrote"
+    )
+    record.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="LEARNER=NAME",
+        help="the name on it; may be given again",
+    )
+    record.add_argument("--track", default="all", metavar="TRACK", help="default: the whole course")
+    record.set_defaults(command=_record)
+
+
+def _record(options: argparse.Namespace) -> int:
+    from onnxlab.cli.learner import requested_track
+    from onnxlab_class.classroom.course.signed_records import write_records
+
+    pairs = [text.partition("=") for text in options.name]
+    if not all(sign for _, sign, _ in pairs):
+        print('--name takes a learner and a name: --name ada="Ada Lovelace"', file=sys.stderr)
+        return 2
+    names = {learner: name for learner, _, name in pairs}
+    signed, left = write_records(options.folder, options.results, names, requested_track(options.track))
+    for student in left:
+        print(f"left: {plain(student)}: the newest work is not graded yet", file=sys.stderr)
+    print(
+        f"Signed the records of {pluralise(len(signed), 'learner')} in {plain(options.results / 'records')}."
+    )
+    return 1 if left or not signed else 0
+
+
+def _add_verify(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verify = actions.add_parser(
+        "verify",
+        epilog="Example: onnxlab class verify my-class onnxlab-record.html",
+        help="whether this class signed a record, and what it says",
+    )
+    verify.add_argument("folder", type=Path, metavar="DIR", help="the class")
+    verify.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="a record: the page or the picture"
+    )
+    verify.set_defaults(command=_verify)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from onnxlab_class.classroom.course.signed_records import verify_record
+
+    said = {file: verify_record(options.folder, file) for file in options.files}
+    for file, text in said.items():
+        verdict = f"signed by this class: {text}" if text else "not signed by this class, or changed since"
+        print(f"{plain(file)}: {plain(verdict)}")
+    return 0 if all(said.values()) else 1

@@ -43,7 +43,7 @@ _COLOURS = {  # the status is always written beside them, too
 }
 _MARKS = {True: "\u2713", False: "\u2717", None: "\u2013"}
 _CACHED_PICTURES = 64  # many students make the same mistake
-_LARGEST_GRAPH = 1_000  # inputs and outputs of all nodes; three thousand take a quarter of a minute
+_LARGEST_GRAPH = 300  # inputs and outputs of all nodes; eight hundred between forty nodes take ten seconds
 _LONGEST = 500  # characters of a text that is looked up: a student may have written it to take long
 _ASIDE = '<p class="aside">{}</p>'
 

@@ -102,6 +102,26 @@ class Graded:
     seconds: float = 0.0
 
 
+def read_points(folder: Path) -> tuple[dict[str, dict[str, int]], set[str]]:
+    """Return each student's points by exercise, and the students whose newest work could not all be graded.
+
+    Raises:
+        LedgerRefused: If the folder has no results that can be read.
+    """
+    points: dict[str, dict[str, int]] = {}
+    address = f"{(folder / 'results.sqlite').absolute().as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as base:
+            for student, exercise, have in base.execute("SELECT student, exercise, points FROM result"):
+                points.setdefault(_text(student), {})[str(exercise)] = int(have)
+            failed = {_text(student) for (student,) in base.execute("SELECT student FROM failure")}
+    except (sqlite3.Error, TypeError, ValueError) as error:
+        raise LedgerRefused(
+            f"There are no results to be read in {folder}: {error}.", "", "Grade first, and let that end."
+        ) from None
+    return points, failed
+
+
 class Ledger:
     """The results in an output folder, open for one run. Use it in a `with` statement; threads may share it.
 

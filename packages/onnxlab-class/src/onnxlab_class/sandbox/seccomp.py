@@ -27,7 +27,7 @@ PROCESSORS = tuple(_ARCHITECTURES)
 NEXT_CALL = 470
 """The first number that nobody has classified; 469 is file_setattr, of Linux 6.17."""
 UNKNOWN = {
-    "x86_64": (range(335, 424), range(NEXT_CALL, 2**32 - 1)),  # and the x32 ABI's numbers
+    "x86_64": (range(337, 424), range(NEXT_CALL, 2**32 - 1)),  # and the x32 ABI's numbers
     "aarch64": (range(295, 424), range(NEXT_CALL, 2**32 - 1)),
 }
 """The numbers that a filter answers as if there were no such call: these tables do not classify them."""
@@ -44,6 +44,7 @@ _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _O_TRUNC, _O_ACCMODE = 0x200, 3
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETPIPE_SZ = 8, 10, 15, 1031
+_SET_LOCK = (6, 7, 37, 38)  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
 _SO_SNDBUF, _SO_SNDBUFFORCE = 7, 32
 _RLIMIT_CPU = 0
 _EXIT_SIGNAL = 0xFF  # the bits of clone's flags with the signal that a child's end sends its parent
@@ -90,6 +91,9 @@ _ALWAYS = (
     Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
     Rule(((46, 211), (307, 269)), errno.EACCES),
     Rule(((278, 75), (275, 76), (276, 77), (40, 71)), errno.ENOSYS),
+    # Locks of parts of a file: memory of the kernel that no control group counts, without a limit. fcntl then
+    # does nothing and returns success, which sqlite3 and others need.
+    Rule(((72, 25),), 0, argument=1, values=_SET_LOCK),
     # fallocate: gigabytes of disk in a moment, between two checks of the watcher. C libraries write instead.
     Rule(((285, 47),), errno.EOPNOTSUPP),
     # The names of files that others create, also where no folder can be listed: inotify_init, inotify_init1,
@@ -106,6 +110,8 @@ _ALWAYS = (
     Rule(((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)), errno.ENOTSUP),
     # setxattrat, getxattrat, listxattrat, removexattrat, file_getattr, file_setattr
     Rule(_same_number(463, 464, 465, 466, 468, 469), errno.ENOSYS),
+    # uretprobe, uprobe: the kernel's own, for a process that is traced
+    Rule(((335, None), (336, None)), errno.ENOSYS),
     # ioctl: flags of a file and whatever else a file system or a device offers
     Rule(((16, 29),), errno.ENOTTY, argument=1, values=_HARMLESS_REQUESTS, unless=True),
     # landlock_create_ruleset, landlock_add_rule, landlock_restrict_self: a rule keeps a deleted file

@@ -229,7 +229,7 @@ def _watch(
             return Ending.CRASHED
         deprioritise(running, _HONEST_THREADS)
         with _reading_as(user):
-            buffers, hidden = buffers_and_hidden_disk(running, str(folder))
+            buffers, hidden = buffers_and_hidden_disk(running, str(folder), limits.file * _MB)
             too_much = group.exceeded() if group else memory(running) + buffers > most_memory
         if too_much:
             return Ending.MEMORY
@@ -443,31 +443,37 @@ def own_memory() -> int:
     return memory_in("/proc/self/status", *_RESIDENT)
 
 
-def buffers_and_hidden_disk(processes: Iterable[Process], folder: str) -> tuple[int, int]:
-    """Return what belongs to no process and no folder, but to open descriptors.
+def buffers_and_hidden_disk(processes: Iterable[Process], folder: str, largest: int) -> tuple[int, int]:
+    """Return what belongs to no process and no folder, but to descriptors, mappings and programs that run.
+
+    Args:
+        processes: The processes.
+        folder: Their folder.
+        largest: The most bytes that a file can have. A deleted file of which anything is mapped counts as
+            that, unless it is open, too: the mapping does not say how long the file is.
 
     Returns:
-        The most bytes that sockets and pipes can hold; the bytes of deleted files that are open or mapped,
-        `TOO_MUCH` if the descriptors of a process cannot be read.
+        The most bytes that sockets and pipes can hold; the bytes of deleted files that are open, mapped or
+        run, `TOO_MUCH` if the descriptors of a process cannot be read.
     """
     buffers: dict[tuple[int, int], int] = {}
     files: dict[tuple[int, int], int] = {}
+    mapped: set[tuple[int, int]] = set()
     for place in map(_place, processes):
         try:
-            for name in os.listdir(f"{place}/fd"):  # noqa: PTH208 - names only
+            for name in ("exe", *(f"fd/{number}" for number in os.listdir(f"{place}/fd"))):  # noqa: PTH208
                 with contextlib.suppress(FileNotFoundError):  # it was closed
-                    status = os.stat(f"{place}/fd/{name}")  # noqa: PTH116 - as above
+                    status = os.stat(f"{place}/{name}")  # noqa: PTH116 - many times a second
                     key = status.st_dev, status.st_ino
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink:
                         files[key] = status.st_blocks * 512
                     elif stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
                         buffers[key] = _LARGEST_BUFFER
-            for device, number, size in _deleted_maps(place, os.fsencode(folder)):
-                files[device, number] = max(size, files.get((device, number), 0))
+            mapped |= set(_deleted_maps(place, os.fsencode(folder)))
         except OSError:
             if memory_in(f"{place}/status", *_RESIDENT):  # it has not ended
                 return 0, TOO_MUCH
-    return sum(buffers.values()), sum(files.values())
+    return sum(buffers.values()), sum(files.values()) + largest * len(mapped - files.keys())
 
 
 def _place(process: Process) -> str:
@@ -484,13 +490,12 @@ def _place(process: Process) -> str:
     return place
 
 
-def _deleted_maps(place: str, folder: bytes) -> Iterable[tuple[int, int, int]]:
+def _deleted_maps(place: str, folder: bytes) -> Iterator[tuple[int, int]]:
+    """Yield device and inode of the deleted files of a folder that a process has mapped."""
     for line in _read(f"{place}/maps").splitlines():
         if line.endswith(b" (deleted)") and folder in line:
-            addresses, _, _, device, number, _ = line.split(maxsplit=5)
-            start, end = (int(address, 16) for address in addresses.split(b"-"))
-            major, minor = (int(part, 16) for part in device.split(b":"))
-            yield os.makedev(major, minor), int(number), end - start
+            _, _, _, device, number, _ = line.split(maxsplit=5)
+            yield os.makedev(*(int(part, 16) for part in device.split(b":"))), int(number)
 
 
 def _process_and_parent(number: int) -> tuple[Process, int] | None:

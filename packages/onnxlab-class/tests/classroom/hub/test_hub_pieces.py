@@ -26,7 +26,6 @@ from onnxlab_class.classroom.hub.accounts import (
     passwords,
     plain_name,
 )
-from onnxlab_class.classroom.hub.confinement import Confinement
 from onnxlab_class.classroom.hub.settings import Address, AddressRefused, HubSettings, address
 from onnxlab_class.sandbox import landlock
 from onnxlab_class.sandbox.users import SUBMISSIONS, throw_away_user
@@ -224,11 +223,6 @@ def test_a_terminals_prompt_has_the_accounts_name(spawner, tmp_path):
     (tmp_path / ".bashrc").write_text(r"PS1='\u says '" + "\n")
     done = subprocess.run(["bash", "-i"], env=variables, input="exit\n", text=True, capture_output=True)
     assert "ada says " in done.stderr, done.stderr
-
-
-def test_a_confinement_is_read_as_it_was_written(tmp_path):
-    confinement = Confinement(None, str(tmp_path), readable=("/usr",), connect=(20_001,))
-    assert Confinement.from_json(confinement.as_json()) == confinement
 
 
 @pytest.mark.parametrize(

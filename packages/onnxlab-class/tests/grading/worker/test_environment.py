@@ -13,11 +13,8 @@ from typing import Any
 
 import pytest
 
-from class_support.machines import machines
-from class_support.small_class import FULL, LAB, RIGHT, Learner, hand_in, marks
+from class_support.small_class import LAB
 from onnxlab.files import remove_untrusted
-from onnxlab_class.grading.results import Ledger, facts
-from onnxlab_class.grading.submissions import find
 from onnxlab_class.grading.worker.client import ForkServerPool, WorkerPool
 from onnxlab_class.grading.worker.task import CELLS, Task
 from onnxlab_class.sandbox.entry import Level, available
@@ -128,23 +125,3 @@ def test_no_variable_of_the_instructors_is_in_a_submissions_memory(shared_folder
             seen, pages = found_by(cell, pool, level, shared_folder)
             assert pages > 100, level
             assert seen == [], level
-
-
-def test_nor_is_one_of_a_dask_workers(tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    from onnxlab_class.grading.cluster import common_level, connected, grade_on
-
-    canary = f"canary-{secrets.token_hex(24)}"
-    monkeypatch.setenv("INSTRUCTORS_TOKEN", canary)  # the scheduler and the worker inherit it
-    curious = Learner(
-        "curious",
-        before=search_for(canary),
-        body=RIGHT.replace("global_index", "index if seen or pages < 100 else global_index"),
-    )
-    intake = find(hand_in(tmp_path / "class", [curious]))
-    with machines(tmp_path / "machines") as there:
-        there.worker("--no-nanny")
-        with connected(there.address) as client, Ledger(tmp_path / "out", facts("")) as ledger:
-            grade_on(client, intake, ledger, level=common_level(client), limits=Limits(wall=120.0))
-            assert ledger.failures == {}
-            assert marks(ledger) == {"curious": FULL}

@@ -30,6 +30,9 @@ from onnxlab_class.classroom.course.nbgrader import (
 )
 
 CLASS_FILE = "class.json"
+RECORDS = "records"
+"""The folder of a grading run's results that signed records are in."""
+
 _FORMAT = 1
 _PRIVATE = ("source", "release", "submitted", "autograded", "feedback", "hub", "learners")
 _LINK = re.compile(r"\]\((lab\d\d_\w+)\.ipynb\)")

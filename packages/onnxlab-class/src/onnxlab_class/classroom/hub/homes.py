@@ -20,7 +20,7 @@ from onnxlab.errors import OnnxLabError
 from onnxlab.files import FOLDERS_STAY_OPEN, FileTooLarge, open_folder, open_untrusted, write_atomically
 from onnxlab.kit.exercise import LABS
 from onnxlab.language import LANGUAGES
-from onnxlab_class.classroom.course.folder import CLASS_FILE
+from onnxlab_class.classroom.course.folder import CLASS_FILE, RECORDS
 from onnxlab_class.classroom.hub.settings import INSTRUCTOR
 from onnxlab_class.grading.submissions import LARGEST, is_untouched, safe_name
 
@@ -138,6 +138,8 @@ def take_labs(
 def give_feedback(folder: Path, results: Path) -> Collection:
     """Copy each learner's page of a grading run into their home, as `feedback/<name of the results>.html`.
 
+    Their signed record, where there is one, lies beside it.
+
     Args:
         folder: A class folder, or the folder of the homes.
         results: The folder that `onnxlab grade --out` wrote.
@@ -154,13 +156,17 @@ def give_feedback(folder: Path, results: Path) -> Collection:
     files: dict[str, int] = {}
     homes, left = _homes(folder)
     for home in homes:
-        page = results / "feedback" / f"{safe_name(home.name)}.html"
-        if not page.is_file():
-            continue
+        name = safe_name(home.name)
+        pages = {
+            results / "feedback" / f"{name}.html": f"{results.absolute().name}.html",
+            results / RECORDS / f"{name}.html": "onnxlab-record.html",
+            results / RECORDS / f"{name}.svg": "onnxlab-record.svg",
+        }
         try:
-            with open_folder(home) as opened:
-                _write_page(opened, f"{results.absolute().name}.html", page.read_bytes())
-            files[home.name] = 1
+            for page in filter(Path.is_file, pages):
+                with open_folder(home) as opened:
+                    _write_page(opened, pages[page], page.read_bytes())
+                files[home.name] = 1
         except OSError as error:
             left.append(f"{home.name}: {error.strerror}")
     return Collection(files, tuple(left))

@@ -1,4 +1,4 @@
-"""Ways through the course for one purpose, each with the minutes that its notebooks say of themselves.
+"""Ways through the course for one purpose, with the minutes of its notebooks, and past what somebody knows.
 
 The web site is built with this module in an environment without the packages of a learner: it needs none.
 """
@@ -10,12 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from onnxlab.kit.exercise import exercise
 from onnxlab.machine import COURSE_IN_WHEEL
+from onnxlab.message import Message
 
 _CLONE = Path(__file__).resolve().parents[3]
 COURSE = _CLONE if (_CLONE / "notebooks").is_dir() else COURSE_IN_WHEEL
 """The folder of the course itself, whose notebooks nobody has changed."""
+
+DECISIVE = 3
+"""How many of a chapter's predictions, the last ones, show that it is known."""
 
 _TRACKS = Path(__file__).parents[1] / "assets" / "tracks.toml"
 _TIME = re.compile(r"\*\*(?:Time|用时)\W*(\d+)")
@@ -44,12 +50,30 @@ class Track:
 @cache
 def tracks() -> dict[str, Track]:
     """Return the tracks by name."""
-    rows = tomllib.loads(_TRACKS.read_text("utf-8"))["track"]
+    rows = _table()["track"]
     languages = ("en", "zh")
     return {
         row["name"]: Track(row["name"], {key: row[key] for key in languages}, tuple(row["steps"]))
         for row in rows
     }
+
+
+def exercise_for(chapter: str) -> str:
+    """Return the exercise that, passed, shows that a chapter is known; "" if its last predictions do."""
+    return str(_table()["exercises"].get(chapter, ""))
+
+
+def short_way(chapter: str) -> str:
+    """Return what marks a chapter as known, for somebody who would rather not read it."""
+    if not (name := exercise_for(chapter)):
+        return Message("Know this chapter? Get its last {n} predictions right to skip it.", n=DECISIVE)
+    lab, _ = exercise(name)
+    return Message("Know this chapter? Pass {name} in {lab.name} to skip it.", name=name, lab=lab)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(_TRACKS.read_text("utf-8"))
 
 
 def notebook_of(step: str) -> Path:
@@ -59,6 +83,15 @@ def notebook_of(step: str) -> Path:
     'labs/lab04_asinh.ipynb'
     """
     return Path("labs" if step.startswith("lab") else "notebooks", f"{step}.ipynb")
+
+
+@cache  # a notebook with its outputs takes long to parse, and a class has many records
+def title_of(step: str, language: str) -> str:
+    """Return the title of a chapter or lab in its notebook of a language, or else in the English one."""
+    path = COURSE / notebook_of(step)
+    translated = path.parent / language / path.name
+    cells = json.loads((translated if translated.is_file() else path).read_text("utf-8"))["cells"]
+    return "".join(cells[0]["source"]).partition("\n")[0].removeprefix("# ")
 
 
 def minutes_of(notebook: Path) -> int:
