@@ -190,10 +190,10 @@ def quantises(operator: str) -> bool:
     """Whether an operator makes or reads whole numbers that stand for fractions.
 
     Example:
-        >>> [quantises(name) for name in ("QLinearConv", "MatMulInteger", "Conv")]
+        >>> [quantises(name) for name in ("QLinearConv", "DequantizeLinear", "Conv")]
         [True, True, False]
     """
-    return any(word in operator for word in ("Quant", "QLinear", "Integer", "NBits", "::QGemm"))
+    return any(word in operator for word in ("Quant", "Dequant", "QLinear", "Integer", "NBits", "::QGemm"))
 
 
 def _as_type(array: Array, dtype: np.dtype[np.generic]) -> Array:
