@@ -88,10 +88,7 @@ def read_untrusted(path: str | Path, most: int, *, folder: int | None = None) ->
 
 @contextlib.contextmanager
 def open_folder(path: str | Path, *below: str, folder: int | None = None) -> Iterator[int]:
-    """Open a folder, or one below it, for the length of a block, without following links.
-
-    Yields:
-        The innermost folder's descriptor.
+    """Open a folder, or one below it, for a block, without following links; give its descriptor.
 
     Raises:
         OSError: If one is missing, or is a link or a file.

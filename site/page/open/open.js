@@ -68,7 +68,8 @@ const graphModel = (models, given, diff) => {
   for (const id of diff?.added ?? []) marks[1][id] = { stroke: COLOURS.added };
   for (const id of diff?.changed ?? []) for (const [pane, place] of [id, diff.pairs[id]].entries()) marks[pane][place] = { stroke: COLOURS.changed };
   const titles = models.length > 1 ? models.map(({ file }) => file.name) : [];
-  return kernelless({ ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks }, (message) => answers[message.kind](message));
+  const state = { ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks };
+  return { ...kernelless(state, (message) => answers[message.kind](message)), dropped: (files) => open([...files].filter((file) => file instanceof File)) };
 };
 
 // Draws the graphs; resolves when all of them are there.
@@ -110,8 +111,8 @@ const runBox = (opened, given) => {
   const firsts = new Set(inputs.map(({ axes }) => axes[0]));
   const fields = new Map([...new Set(inputs.flatMap(({ axes }) => axes.filter((axis) => typeof axis === 'string')))].map((axis) => [axis, make('input', { type: 'number', min: 1, max: 1e6 })]));
   const status = make('p', { role: 'status' }), results = make('tbody'), columns = [tr('sizes'), tr('time'), tr('memory'), tr('output'), tr('first values')];
-  const note = make('caption', { textContent: tr('Memory is the WebAssembly heap of ONNX Runtime after the line: the runtime, the model and its buffers. It grows in steps and does not shrink.') });
-  const table = make('table', { hidden: true }, note, make('thead', {}, make('tr', {}, ...columns.map((textContent) => make('th', { scope: 'col', textContent })))), results);
+  const note = make('p', { hidden: true, textContent: tr('Memory is the WebAssembly heap of ONNX Runtime at that point: the runtime, the model and its buffers. It grows in steps and never shrinks.') });
+  const table = make('table', { hidden: true }, make('thead', {}, make('tr', {}, ...columns.map((textContent) => make('th', { scope: 'col', textContent })))), results);
   const values = [...given.values()].filter((one) => ARRAYS.test(one.name)), from = listing(values.map((one) => one.name));
   const refuse = async ({ error, gaps }) => {
     if (gaps) { status.textContent = tr(error, Object.fromEntries(Object.entries(gaps).map(([name, gap]) => [name, plain(gap, 200)]))); return; }
@@ -121,7 +122,7 @@ const runBox = (opened, given) => {
   const sized = (size, batch) => Object.fromEntries([...fields.keys()].map((axis) => [axis, firsts.has(axis) ? batch : size]));
   const describe = (sizes) => Object.entries(sizes).map(([axis, size]) => `${plain(axis)} = ${size}`).join(', ') || tr('as declared');
   const row = (what, { ms, memory }, ...rest) => {
-    table.hidden = false;
+    table.hidden = note.hidden = false;
     results.append(make('tr', {}, ...[what, `${ms.toFixed(1)} ms`, megabytes(memory), ...rest].map((textContent) => make('td', { textContent }))));
   };
   const tryAt = async (sizes, isOwn = false) => {
@@ -140,15 +141,16 @@ const runBox = (opened, given) => {
     for (sizes of tries) { error = await tryAt(sizes, isOwn); if (!error || error.ended) break; }
     return [error, sizes];
   };
-  let own = null;
+  let own = null, held = {};
   const load = async () => {
     if (own && running === own) return true;
     running?.end();
     own = running = runner();
     status.textContent = tr('Loading ONNX Runtime (3.7 MB) and the model ...');
     const data = parts.map((path) => [path, given.get(baseName(path))]);
-    const answer = await running.ask({ kind: 'load', file, data, runtime: new URL('../../runtime/', here).href });
-    if (answer.error) { own = null; await refuse(answer); } else row(tr('loading the runtime and the model'), answer, '', '');
+    if (values.length) held = await running.ask({ kind: 'values', files: values, inputs });
+    const answer = held.error ? held : await running.ask({ kind: 'load', file, data, runtime: new URL('../../runtime/', here).href });
+    if (answer.error) { own = null; await refuse(answer); } else row(tr('loading'), answer, '', '');
     return !answer.error;
   };
   const chosen = () => { const sizes = [...fields].map(([axis, field]) => [axis, Math.round(field.valueAsNumber)]); return sizes.length && sizes.every(([, size]) => size >= 1) ? Object.fromEntries(sizes) : null; };
@@ -157,8 +159,6 @@ const runBox = (opened, given) => {
     const fixed = chosen(), second = !fixed && fields.size;
     let error, sizes, tries = fixed ? [fixed] : fields.size ? SIZES.flatMap((size) => [sized(size, 2), sized(size, 1)]) : [{}];
     if (values.length) {
-      const held = await running.ask({ kind: 'values', files: values, inputs });
-      if (held.error) { await refuse(held); return; }
       tries = [...new Map(tries.map((one) => ({ ...one, ...held.sizes })).map((one) => [JSON.stringify(one), one])).values()];
       [error, sizes] = await tryEach(tries, true);
       tries = [sizes];
@@ -175,7 +175,7 @@ const runBox = (opened, given) => {
   button.onclick = async () => { button.disabled = true; await run(); button.disabled = false; box.dataset.ran = results.childElementCount; };
   const labels = [...fields].map(([axis, field]) => make('label', {}, `${plain(axis)} `, field));
   if (labels.length) box.append(make('p', {}, tr('Sizes to run at; without them, the page tries until two of them run:')));
-  box.append(...labels, button, table, status, make('p', {}, tr('For values of your own, drop an .npz file with an array for each input, as for:'), ' ', command('doctor', '--inputs', 'FILE.npz', shellName(file))), make('p', {}, tr('What needs Python, as a comparison with PyTorch and runs at many sizes:'), ' ', doctor));
+  box.append(...labels, button, table, note, status, make('p', {}, tr('For values of your own, drop an .npz file with an array for each input, as for:'), ' ', command('doctor', '--inputs', 'FILE.npz', shellName(file))), make('p', {}, tr('What needs Python, as a comparison with PyTorch and runs at many sizes:'), ' ', doctor));
   return box;
 };
 
@@ -238,6 +238,7 @@ const clear = () => {
   for (const name of ['ready', 'milliseconds']) delete place.dataset[name];
 };
 const open = (files) => {
+  place.classList.remove('over');
   if (!files.length) return;
   say(tr('Reading ...'));
   show([...files]).catch((error) => { say(tr('This page failed: {message}', { message: error.message }), true); throw error; });
@@ -252,8 +253,7 @@ place.replaceChildren(
 for (const event of ['dragover', 'drop']) {
   document.addEventListener(event, (drop) => {
     drop.preventDefault();
-    place.classList.toggle('over', event === 'dragover');
-    if (event === 'drop') open(drop.dataTransfer.files);
+    if (event === 'drop') open(drop.dataTransfer.files); else place.classList.add('over');
   });
 }
 document.addEventListener('dragleave', () => place.classList.remove('over'));

@@ -44,6 +44,7 @@ const field = function* (source, at, end) {
     [one.from, one.stop] = [from, from + length];
   }
   if (!one.stop || !one.number) throw new Unreadable(tr('it has a field of no known kind'));
+  if (one.stop > end && end < source.size) throw new Unreadable(tr('a part inside it does not end'));
   if (one.stop > end) throw new Unreadable(tr('{count} bytes are missing at its end', { count: (one.stop - end).toLocaleString() }));
   return one;
 };
@@ -100,7 +101,7 @@ const readModel = async (file) => {
   const again = tr('Export the model again, or fetch the complete file.');
   if (!file.size) throw new Unreadable(`${tr('{name} is empty.', { name: file.name })} ${again}`);
   const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 1024).arrayBuffer()));
-  const source = { start: 0, bytes: new Uint8Array(0) }, found = { nodes: 0, weights: [] };
+  const source = { start: 0, bytes: new Uint8Array(0), size: file.size }, found = { nodes: 0, weights: [] };
   const no = tr('{name} is not an ONNX model.', { name: file.name });
   const looksLike = head.charCodeAt(0) === 8 && head.charCodeAt(1) < 32 && head.charCodeAt(2) > 8;
   for (const [pattern, what, then] of looksLike ? [] : OTHERS) if (pattern.test(head)) throw new Unreadable(`${no} ${tr(what)} ${tr(then)}`);

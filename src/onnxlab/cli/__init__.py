@@ -168,11 +168,7 @@ def _meant(near: list[str]) -> str:
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """Return a parser with the options of one command; of all commands if that is the name of none.
-
-    Raises:
-        CommandMissing: The command is one of onnxlab-class, which is not installed.
-    """
+    """Return a parser with the options of one command; of all commands if that is the name of none."""
     parser: argparse.ArgumentParser = Parser(
         prog="onnxlab",
         description="Tools of the ONNX Lab course.",

@@ -124,11 +124,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _tolerance(text: str) -> float:
-    """Read a tolerance.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+    """Read a tolerance."""
     try:
         number = float(text)
     except ValueError:
@@ -139,11 +135,7 @@ def _tolerance(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    """Read a time limit.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+    """Read a time limit."""
     seconds = _tolerance(text)
     if 0 < seconds <= threading.TIMEOUT_MAX:
         return seconds

@@ -138,11 +138,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _check_one(path: Path, language: str) -> bool:
-    """Check a lab's notebook and print the outcomes, in this language if its folder has none of its own.
-
-    Returns:
-        Whether every exercise is passed.
-    """
+    """Check a lab's notebook and print the outcomes, in its folder's language; return whether all pass."""
     from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook
     from onnxlab.kit.exercise import exercise
@@ -222,11 +218,7 @@ def _tracks_text() -> str:
 
 
 def _follow(name: str) -> None:
-    """Keep a track for later.
-
-    Raises:
-        TrackMissing: If none has this name.
-    """
+    """Keep a track for later."""
     from onnxlab.kit.progress import choose_track
 
     requested_track(name)
@@ -235,11 +227,7 @@ def _follow(name: str) -> None:
 
 
 def requested_track(name: str) -> "Track | None":
-    """Return a track; None for "all", the whole course.
-
-    Raises:
-        TrackMissing: If none has this name.
-    """
+    """Return a track; None for "all", the whole course."""
     from onnxlab.kit.tracks import tracks
 
     if name not in (*tracks(), "all"):

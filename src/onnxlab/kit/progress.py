@@ -193,12 +193,7 @@ def _read_locked(path: Path) -> tuple[_State, str]:
 
 
 def _parsed(path: Path) -> _State:
-    """Return the entries; none if there is no file.
-
-    Raises:
-        ValueError: If the file is damaged; `RecursionError` if it is nested too deeply.
-        OSError: If it cannot be read.
-    """
+    """Return the entries; none if there is no file."""
     try:
         state = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

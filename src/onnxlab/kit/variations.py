@@ -39,11 +39,7 @@ def shuffle_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
 
 
 def nest_names(random: np.random.Generator, model: onnx.ModelProto) -> dict[str, str]:
-    """Rename the inner values: each name begins with those of all values made before it, as v, vv, vvv.
-
-    Returns:
-        The new names by the old ones.
-    """
+    """Rename the inner values, each with all names before it in front: v, vv; return the new by the old."""
     outputs = {value.name for value in model.graph.output}
     made = [name for node in model.graph.node for name in node.output if name and name not in outputs]
     taken = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}

@@ -57,9 +57,6 @@ def first_divergence(
             its type.
         atol: The same as an absolute difference, which is added.
 
-    Returns:
-        The first value that differs, or None.
-
     Example:
         >>> import numpy as np
         >>> from onnxlab.history import recorded_graph
@@ -186,10 +183,6 @@ def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dic
 
     The torch.export exporter names most values of an ONNX graph after the nodes of
     `ONNXProgram.exported_program`, so these are the expected values of the runtime.
-
-    Args:
-        program: The program.
-        *inputs: The arguments of the module's `forward`.
 
     Returns:
         Tensors only: a node that gives a tuple is left out, the nodes that unpack it are not.

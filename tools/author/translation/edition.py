@@ -32,11 +32,7 @@ _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 
 
 class Edition:
-    """The course in one language, below a repository's root.
-
-    Attributes:
-        catalogues: Each catalogue by its name, merged with the present texts.
-    """
+    """The course in one language, with its catalogues as they are after a merge with the present texts."""
 
     def __init__(self, root: Path, language: str) -> None:
         self._root, self._language = root, language
@@ -47,10 +43,9 @@ class Edition:
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
 
     def update(self) -> list[Path]:
-        """Write the catalogues and the files made from them; a lab that somebody has worked in is left alone.
+        """Write the catalogues and what is made from them; return the files that changed.
 
-        Returns:
-            The files that changed.
+        A lab that somebody has worked in is left alone.
         """
         changed = []
         for name, catalogue in self.catalogues.items():

@@ -191,6 +191,17 @@ def keep_descriptors_of_one_thread(_: Grader) -> bool:
     return max(results) >= 0
 
 
+def keep_locks_on_files(_: Grader) -> bool:
+    with Path("locked").open("w") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        if not (child := os.fork()):
+            with contextlib.suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os._exit(0)
+            os._exit(1)
+        return os.waitpid(child, 0)[1] != 0
+
+
 def list_the_machines_mounts(_: Grader) -> bool:
     mounts = (ctypes.c_uint64 * 8)()
     request = struct.pack("IIQQ", 24, 0, 2**64 - 1, 0)

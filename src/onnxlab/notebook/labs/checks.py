@@ -130,11 +130,7 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
 
 
 def _last(call: str) -> str:
-    """Return the exercise that was checked last.
-
-    Raises:
-        UnknownExercise: If none was checked.
-    """
+    """Return the exercise that was checked last."""
     if not _last_checked:
         raise UnknownExercise(
             "{call}() is about the exercise that was checked last, and none was checked yet.",

@@ -44,6 +44,7 @@ _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _O_TRUNC, _O_ACCMODE = 0x200, 3
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETPIPE_SZ = 8, 10, 15, 1031
+_SET_LOCK = (6, 7, 37, 38)  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
 _SO_SNDBUF, _SO_SNDBUFFORCE = 7, 32
 _RLIMIT_CPU = 0
 _EXIT_SIGNAL = 0xFF  # the bits of clone's flags with the signal that a child's end sends its parent
@@ -90,6 +91,9 @@ _ALWAYS = (
     Rule(((72, 25),), argument=1, values=(_F_SETPIPE_SZ,)),
     Rule(((46, 211), (307, 269)), errno.EACCES),
     Rule(((278, 75), (275, 76), (276, 77), (40, 71)), errno.ENOSYS),
+    # Locks of parts of a file: memory of the kernel that no control group counts, without a limit. fcntl then
+    # does nothing and returns success, which sqlite3 and others need.
+    Rule(((72, 25),), 0, argument=1, values=_SET_LOCK),
     # fallocate: gigabytes of disk in a moment, between two checks of the watcher. C libraries write instead.
     Rule(((285, 47),), errno.EOPNOTSUPP),
     # The names of files that others create, also where no folder can be listed: inotify_init, inotify_init1,
