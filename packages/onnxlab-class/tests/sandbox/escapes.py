@@ -739,23 +739,6 @@ def kill_everybody(_: Grader) -> None:
         os.kill(-1, signal.SIGKILL)
 
 
-def kill_the_watcher(grader: Grader) -> None:
-    try:
-        os.kill(grader.watcher, signal.SIGKILL)
-    except OSError:
-        return
-    time.sleep(60)
-
-
-def end_the_watcher(grader: Grader) -> None:
-    stay(grader)
-    try:
-        os.kill(grader.watcher, signal.SIGTERM)
-    except OSError:
-        return
-    time.sleep(60)
-
-
 def kill_itself(_: Grader) -> None:
     """By SIGKILL and by what stops a process, in every way there is; nobody continues it."""
     _give_its_group_a_parent()

@@ -292,18 +292,6 @@ def test_killing_everybody_kills_nobody_else(at_each_level: Callable[..., Report
     assert endings(reports) <= {"FINISHED", "CRASHED"}
 
 
-def test_the_watcher_cannot_be_killed(at_each_level: Callable[..., Reports]) -> None:
-    for place, report in at_each_level("kill_the_watcher").items():
-        assert report["ending"] == "FINISHED", place
-        assert report["seconds"] < 45
-
-
-def test_a_watcher_that_is_asked_to_end_by_a_submission_ends_all_of_it(
-    at_each_level: Callable[..., Reports],
-) -> None:
-    assert endings(at_each_level("end_the_watcher")) <= {"CRASHED", "FINISHED"}
-
-
 def test_who_is_killed_was_killed_from_outside(at_each_level: Callable[..., Reports]) -> None:
     """As a submission can neither kill nor stop itself, it cannot feign that the machine did it."""
     reports = at_each_level("kill_itself")
