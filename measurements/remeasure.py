@@ -177,13 +177,7 @@ def prepare(environment: Environment, replaced: Sequence[str]) -> None:
 
 
 def measure(python: Path, place: Path, variables: dict[str, str] | None = None) -> Part:
-    """Run one notebook or folder of tests and return what differed.
-
-    Args:
-        python: The interpreter, with pytest and nbval.
-        place: The notebook, the file or the folder.
-        variables: The environment variables it runs with.
-    """
+    """Run one notebook or folder of tests and return what differed."""
     began = time.monotonic()
     name = place.relative_to(ROOT).as_posix() if place.is_relative_to(ROOT) else place.name
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ OPEN = "open"
 """The page's name."""
 
 _SCRIPTS = ("structure", "findings", "pairs", "open")
+_WORKER = ("values", "run_worker")
 _LITERAL = re.compile(r"""(["'])((?:(?!\1).)+)\1""")
 
 
@@ -36,13 +37,14 @@ def write_scripts(site: Site, folder: Path) -> dict[str, str]:
     Netron's decoder of ONNX files runs in the page itself, the rest of Netron in the frame of a graph only.
     """
     sources = site.root / "site" / "page" / "open"
-    scripts = [(sources / f"{name}.js").read_text("utf-8") for name in _SCRIPTS]
-    *body, page = scripts
+    scripts, worker = (
+        [(sources / f"{name}.js").read_text("utf-8") for name in names] for names in (_SCRIPTS, _WORKER)
+    )
     modules = [netron_files.module_script(name) for name in ("text", "protobuf", "onnx-proto")]
-    parts = ["(() => {", netron_files.own_file("netron_modules.js"), *modules, *body, page, "})();\n"]
+    parts = ["(() => {", netron_files.own_file("netron_modules.js"), *modules, *scripts, "})();\n"]
     (folder / f"{OPEN}.js").write_text("\n".join(parts), "utf-8")
-    (folder / f"{OPEN}_run.js").write_text((sources / "run_worker.js").read_text("utf-8"), "utf-8")
-    texts = {match[2] for script in scripts for match in _LITERAL.finditer(script)}
+    (folder / f"{OPEN}_run.js").write_text("".join(worker), "utf-8")
+    texts = {match[2] for script in (*scripts, *worker) for match in _LITERAL.finditer(script)}
     texts |= {text for rule in _rules(site.root).values() for text in (rule["why"], rule["then"])}
     return {text: known for text in texts if (known := site.translate(text)) != text}
 

@@ -34,8 +34,8 @@ _DEFAULTS = {
     "LabApp.extension_manager": "readonly",
     "LabApp.extra_labextensions_path": str(ROOT / "src" / "onnxlab" / "notebook" / "labextensions"),
     "LabApp.default_url": FIRST_PAGE,
-    # An instructor has them: a second to import, and a warning that nobody can use here.
-    "ServerApp.jpserver_extensions": repr(dict.fromkeys(_NBGRADER, False)),
+    # An instructor has nbgrader's: a second to import, and a warning that nobody can use here.
+    "ServerApp.jpserver_extensions": repr({"onnxlab.course.panel": True} | dict.fromkeys(_NBGRADER, False)),
     # Other users of this machine could listen on loopback, and a kernel without encryption warns of that.
     "KernelManager.transport_encryption": "auto",
     "ServerApp.contents_manager_class": "onnxlab.course.contents.CourseContents",

@@ -12,8 +12,8 @@ from xdist.workermanage import WorkerController
 # keep one worker busy long after the others have ended. The web site is built once.
 ALONE = ("/browser/", "tests/labs/test_contract.py", "tests/hostile/")
 TOGETHER = ("/browser/test_site.py", "/browser/test_hub.py", "/browser/test_room.py")
-# They wait for browsers and servers: a worker takes them one after the other, with one JupyterLab for all, while
-# the other workers compute. All at once would leave a processor idle, and then be late for want of one.
+# They wait for browsers and servers. One worker takes them one after the other, with one JupyterLab for all,
+# while the others compute: all at once would leave a processor idle, and then be late for want of one.
 WAITING = ("/browser/", "/hub/", "tests/starter/")
 
 

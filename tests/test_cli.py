@@ -136,9 +136,12 @@ def test_a_learners_commands_look_for_no_other_distribution(monkeypatch, capsys,
 
 
 COMMANDS = [
-    *(["labs"], ["check"], ["watch"], ["next"], ["hint"], ["progress"], ["show"], ["reset"]),
+    *(["labs"], ["check"], ["watch"], ["next"], ["hint"], ["progress"], ["record"], ["show"], ["reset"]),
     *(["doctor"], ["why"], ["compare"], ["open"], ["grade"], ["class"]),
-    *(["class", name] for name in ("init", "serve", "room", "wheelhouse", "take", "feedback")),
+    *(
+        ["class", name]
+        for name in ("init", "serve", "room", "wheelhouse", "take", "feedback", "record", "verify")
+    ),
 ]
 
 
@@ -172,6 +175,7 @@ def test_help_alone_lists_every_command(capsys):
             ["class", "feedback", "gone", "o"],
         ),
         ["class", "wheelhouse", "gone", "--check"],
+        *(["class", "record", "gone", "o"], ["class", "verify", "gone", "o"]),
     ],
     ids=" ".join,
 )
@@ -546,6 +550,7 @@ def test_next_follows_a_track_and_knows_its_minutes(tmp_path, monkeypatch, capsy
     assert "Track:" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_watch_goes_from_exercise_to_exercise_by_keys(tmp_path):
     """In a terminal: a hint, the next exercise, the list, and the end; the terminal is as it was."""
     one, two = lab("lab01").exercises[:2]

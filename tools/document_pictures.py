@@ -1,4 +1,4 @@
-"""Take the pictures of README.md and docs/ anew: a graph, a lab's check, a patient, the doctor, the web site.
+"""Take the pictures of README.md and docs/: a graph, a check, the panel, a patient, the doctor, the site.
 
     python3 course.py site --build SITE
     python -m tools.document_pictures --site SITE
@@ -20,12 +20,12 @@ import threading
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from starter.website import page_server
 from tests.support.chromium import ARGUMENTS, find_chromium
 from tests.support.jupyterlab import JupyterServer, jupyter_server
-from tests.support.notebook_page import PATIENCE
+from tests.support.notebook_page import PATIENCE, Notebook
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CHINESE = ("first_graph", "lab_check")
@@ -57,21 +57,43 @@ def first_graph(browser: Browser, server: JupyterServer, edition: str) -> None:
     page.close()
 
 
-def lab_check(browser: Browser, server: JupyterServer, edition: str) -> None:
-    """A wrong answer in lab 04, its counterexample, and its graph."""
-    page = browser.new_page(viewport={"width": 1180, "height": 4000})
+def answer_wrongly(page: Page, server: JupyterServer, edition: str) -> tuple[Notebook, int]:
+    """Open lab 04 and write a wrong answer; return the notebook, and the check's place among the codes."""
     notebook = server.open(page, f"labs/{edition}lab04_asinh.ipynb")
-    notebook.run(0)
     answer = """(source) => {
       const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
       const answer = cells.find((cell) => cell.sharedModel.source.startsWith('def asinh_symbolic'));
       answer.sharedModel.setSource(source);
     }"""
     page.evaluate(answer, WRONG)
+    codes = ["".join(cell["source"]) for cell in notebook.contents() if cell["cell_type"] == "code"]
+    index = codes.index('check("asinh-symbolic", asinh_symbolic)')
+    notebook.run(0)
+    notebook.run(index - 1)
+    return notebook, index
+
+
+def course_panel(browser: Browser, server: JupyterServer, edition: str) -> None:
+    """The course at the left of a lab that was begun, with a hint."""
+    page = browser.new_page(viewport=WINDOW)
+    notebook, index = answer_wrongly(page, server, edition)
+    notebook.run(index)
+    page.locator(".jp-SideBar [data-id=onnxlab-course]").click()
+    page.locator(".onnxlab-course [data-key=hint]").click()
+    page.locator(".onnxlab-course [aria-live] p").first.wait_for()
+    page.mouse.move(WINDOW["width"] / 2, 5)
+    page.wait_for_timeout(2_000)
+    page.screenshot(path=IMAGES / edition / "course_panel.png")
+    page.close()
+
+
+def lab_check(browser: Browser, server: JupyterServer, edition: str) -> None:
+    """A wrong answer in lab 04, its counterexample, and its graph."""
+    page = browser.new_page(viewport={"width": 1180, "height": 4000})
+    notebook, index = answer_wrongly(page, server, edition)
     page.locator(FILES).click()
-    notebook.run(5)
-    notebook.run_graph(6)
-    cell = notebook.cells.nth(5)
+    notebook.run_graph(index)
+    cell = notebook.cells.nth(index)
     cell.evaluate("cell => cell.scrollIntoView()")
     page.wait_for_timeout(2_000)
     box = cell.bounding_box()
@@ -171,26 +193,35 @@ def doctor_terminal(browser: Browser, server: JupyterServer, edition: str) -> No
 
 
 PICTURES = {
-    take.__name__: take for take in (first_graph, lab_check, patient, doctor_notebook, doctor_terminal)
+    take.__name__: take
+    for take in (first_graph, lab_check, course_panel, patient, doctor_notebook, doctor_terminal)
 }
 
 
-def site_home(browser: Browser, site: Path, edition: str) -> None:
-    """The site's first page, with its graph alive."""
+def site_pages(browser: Browser, site: Path, edition: str) -> list[str]:
+    """The site's first page, with its graph alive, and the page that opens a model, with one."""
     with page_server(site) as listener:
         threading.Thread(target=listener.serve_forever, daemon=True).start()
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(f"http://127.0.0.1:{listener.server_port}/{edition or 'en/'}index.html")
+        home = f"http://127.0.0.1:{listener.server_port}/{edition or 'en/'}"
+        page.goto(f"{home}index.html")
         page.locator(".onnxlab-still.onnxlab-replaced").first.wait_for(state="attached")
         page.wait_for_timeout(1_000)
         page.screenshot(path=IMAGES / edition / "site.png")
+        page.set_viewport_size({"width": 1280, "height": 2600})
+        page.goto(f"{home}open.html")
+        page.locator("#onnxlab-file").set_input_files(site / "models" / "factor.onnx")
+        page.locator(".onnxlab-run button").click()
+        page.locator(".onnxlab-run[data-ran]").wait_for()
+        page.locator(".onnxlab-open").screenshot(path=IMAGES / edition / "open_model.png")
         listener.shutdown()
+    return ["site", "open_model"]
 
 
 def main(arguments: list[str]) -> int:
     """Take the pictures; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.document_pictures", description=__doc__)
-    parser.add_argument("--site", type=Path, help="the built site; without it, its picture stays")
+    parser.add_argument("--site", type=Path, help="the built site; without it, its pictures stay")
     parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES), metavar="NAME")
     parser.add_argument("--language", choices=("en", "zh"), default="en")
     options = parser.parse_args(arguments)
@@ -205,11 +236,10 @@ def main(arguments: list[str]) -> int:
             for name in names:
                 PICTURES[name](browser, server, edition)
         if options.site:
-            site_home(browser, options.site, edition)
+            names += site_pages(browser, options.site, edition)
         browser.close()
-    taken = [*names, *(["site"] if options.site else [])]
     for path in (
-        IMAGES / edition / f"{name}.png" for name in taken
+        IMAGES / edition / f"{name}.png" for name in names
     ):  # a third of the bytes, and no difference to the eye
         Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
     return 0

@@ -15,12 +15,7 @@ _DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a Markdown table; columns after the first are aligned to the right.
-
-    Args:
-        head: The columns' names.
-        rows: As many values each as there are columns.
-    """
+    """Return a Markdown table; columns after the first are aligned to the right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(str(value) for value in line) + " |" for line in lines)
 
@@ -34,14 +29,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def finish(name: str, text: str, options: argparse.Namespace, packages: Sequence[str] = ()) -> None:
-    """Print a result with a line about the machine; with `--write`, put it into its section.
-
-    Args:
-        name: The section: the benchmark's module.
-        text: The result, in Markdown.
-        options: The parsed arguments.
-        packages: The packages whose versions are printed.
-    """
+    """Print a result with a line about the machine; with `--write`, put it into its section."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     load = "" if options.load is None else f", load {options.load:.1f} before the start"

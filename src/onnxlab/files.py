@@ -68,11 +68,6 @@ def open_untrusted(path: str | Path, *, folder: int | None = None) -> BinaryIO:
 def read_untrusted(path: str | Path, most: int, *, folder: int | None = None) -> bytes:
     """Return the content of a regular file, opened by `open_untrusted`.
 
-    Args:
-        path: The file.
-        most: The most bytes that it may have.
-        folder: An open folder that the path starts from.
-
     Raises:
         NotRegularFile: If it is not a regular file.
         FileTooLarge: If it has more bytes.
@@ -93,15 +88,7 @@ def read_untrusted(path: str | Path, most: int, *, folder: int | None = None) ->
 
 @contextlib.contextmanager
 def open_folder(path: str | Path, *below: str, folder: int | None = None) -> Iterator[int]:
-    """Open a folder, or one below it, for the length of a block, without following links.
-
-    Args:
-        path: A folder.
-        below: Names of folders, each inside the one before.
-        folder: An open folder that the path starts from.
-
-    Yields:
-        The innermost folder's descriptor.
+    """Open a folder, or one below it, for a block, without following links; give its descriptor.
 
     Raises:
         OSError: If one is missing, or is a link or a file.

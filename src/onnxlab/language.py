@@ -88,11 +88,7 @@ def speaking(words: "Speech") -> Iterator[None]:
 
 @contextmanager
 def placed(places: Mapping[str, str]) -> Iterator[None]:
-    """Let `tr` translate words as in a context, within a block.
-
-    Args:
-        places: The `context` of each word.
-    """
+    """Let `tr` translate words as in a context, within a block."""
     words = {word: found for word in places if (found := _speech.contexts.get(places[word], {}).get(word))}
     own = copy.copy(_speech)
     own.texts = {**own.texts, **words}

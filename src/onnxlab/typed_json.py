@@ -21,10 +21,6 @@ class UnexpectedType(ValueError):
 def decode(text: bytes | str, kind: type[T]) -> T:
     """Read JSON as a value of a type.
 
-    Args:
-        text: The JSON.
-        kind: The type, as for `typed`.
-
     Raises:
         UnexpectedType: If it is no JSON, is nested too deep, or holds something else.
 

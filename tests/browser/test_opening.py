@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.graph_models import chain
 from tests.support.jupyterlab import JupyterServer
-from tests.support.notebook_page import WatchedPage
+from tests.support.notebook_page import KERNEL, Notebook, WatchedPage
 
 CHAPTER = "notebooks/02_trace_and_script.ipynb"
 WIDGET = "window.jupyterapp.shell.currentWidget"
@@ -59,6 +59,60 @@ def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(
     page.wait_for_function(f"() => {WIDGET}.context?.path !== {json.dumps(CHAPTER)}")
     target = page.evaluate(f"() => {WIDGET}.context.path")
     assert (workbook.folder / target).exists()
+    watched.page.context.close()
+    watched.require_nothing_foreign(workbook.url)
+
+
+def test_the_course_is_at_the_left_and_says_how_one_stands(
+    workbook: JupyterServer, browser: Browser, tmp_path: Path
+):
+    """By keyboard alone; the record of a prediction is seen as soon as the kernel has kept it."""
+    watched = WatchedPage.open(browser)
+    page = watched.page
+    page.goto(f"{workbook.url}lab/workspaces/panel?token={workbook.token}&reset")
+    page.locator(".jp-SideBar [data-id=onnxlab-course]").press("Enter")
+    panel = page.get_by_role("region", name="ONNX Lab")
+    chapters = panel.locator("ul").last.get_by_role("button")
+    chapters.first.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(chapters.nth(2)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => {WIDGET}.context?.path === {json.dumps(CHAPTER)}")
+    expect(chapters.nth(2)).to_have_attribute("aria-current", "page")
+
+    Notebook(page).wait_for_kernel()
+    kept = "\n".join(
+        (
+            "from onnxlab.kit.progress import change_entry",
+            "from onnxlab.notebook.predict.answers import _questions, answers_file",
+            f"for key in _questions()[{Path(CHAPTER).stem!r}]:",
+            "    change_entry(key, lambda entry: entry.{change}, answers_file())",
+        )
+    )
+    execute = f"(code) => {KERNEL}.requestExecute({{ code }}).done"
+    page.evaluate(execute, kept.replace("{change}", "update(right=True)"))
+    expect(chapters.nth(2)).to_have_accessible_name(
+        re.compile("Trace and script, .* 4 of 4 predictions answered, 4 right, done")
+    )
+    page.evaluate(execute, kept.replace("{change}", "clear()"))  # other tests have the same record
+
+    panel.locator("summary").press("Enter")
+    panel.get_by_role("textbox").fill("Unsupported model IR version: 10, max supported IR version: 9")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(panel).to_contain_text("newer than the installed ONNX Runtime")
+    expect(panel.get_by_role("button", name="Explained in chapter 13_ship_it")).to_be_visible()
+
+    track = panel.get_by_role("combobox")
+    track.focus()
+    track.select_option("phone")
+    expect(chapters).to_have_count(4)
+    expect(track).to_be_focused()
+    track.select_option("")
+    expect(chapters.nth(4)).to_be_attached()
+    page.route("**/onnxlab/course**", lambda route: route.fulfill(status=500))
+    track.select_option("phone")
+    expect(panel).to_contain_text("cannot be read")
     watched.page.context.close()
     watched.require_nothing_foreign(workbook.url)
 

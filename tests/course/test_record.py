@@ -47,7 +47,7 @@ def test_a_track_on_a_page_and_a_picture(tmp_path, capsys):
     assert "<tr><td>\u2713 15 · Quantise</td><td>known: quantise-to-8-bits</td></tr>" in text
     assert "<tr><td>\u2713 10 · Backends differ</td><td>2 of 3 predictions right</td></tr>" in text
     assert "<tr><td>\u2013 04 · Dynamic shapes</td><td>0 of 3 predictions right</td></tr>" in text
-    assert "<tr><td>10 · Quantise</td><td>5 of 5 points</td></tr>" in text
+    assert "<tr><td>Lab 10: Quantise</td><td>5 / 5</td></tr>" in text
     assert "asinh" not in text
     assert "<Ada>" not in text
 
@@ -55,7 +55,7 @@ def test_a_track_on_a_page_and_a_picture(tmp_path, capsys):
 def test_the_whole_course_and_a_track_without_labs(tmp_path):
     every = {one.id: one.points for record_of_lab in labs() for one in record_of_lab.exercises}
     total = sum(every.values())
-    shown = texts(make_record("Ada", every, answers.scores(), None).picture())
+    shown = texts(make_record("Ada", every, answers.scores(), None).picture)
     assert shown[2:4] == ["The whole course", f"{total} of {total} points in the labs"]
     assert main(["record", "--name", "Ada", "--track", "two-hours", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "onnxlab-record.html").read_text("utf-8")

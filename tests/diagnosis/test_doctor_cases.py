@@ -403,6 +403,26 @@ def unchanged():
     return torch.nn.Identity(), (np.array(["b", "c"], object),)
 
 
+def test_a_pool_whose_last_window_onnx_counts_is_not_told_to_be_changed():
+    pool = "AveragePool <ceil_mode = 1, kernel_shape = [3, 3], strides = [3, 3], pads = [1, 1, 1, 1]> (x)"
+    model = text(f"g (float[1, 1, 2, 2] x) => (float[1, 1, 1, 1] y) {{ y = {pool} }}")
+    [then] = [symptom.then for symptom in examine(model).symptoms if "differ in dimension" in symptom.what]
+    assert "leave the declared shape" in then
+
+
+def dropped():
+    return torch.nn.Dropout(0.5), (torch.ones(64),)
+
+
+def test_a_module_in_training_mode_is_not_taken_for_the_one_that_the_file_computes(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(text("g (float[n] x) => (float[n] y) { y = Identity(x) }"), path)
+    *_, compared = compare_with(path, f"{__name__}:dropped")
+    agreement, training = compared.symptoms
+    assert agreement.what.startswith("The file agrees with PyTorch")
+    assert "in training mode" in training.what
+
+
 ENCODED = (
     "g (string[n] c) => (string[n] y) { y = ai.onnx.ml.LabelEncoder"
     ' <keys_strings = ["a", "b"], values_strings = ["x", "y"], default_string = "?"> (c) }'

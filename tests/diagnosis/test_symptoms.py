@@ -325,7 +325,12 @@ STRUCTURE = [
     (structure.differing_modes, looping("n"), text(RELU), "Loop: y"),
     (structure.differing_modes, text(SHIFT), text(SHIFT.replace("BitShift", "BitwiseAnd")), "BitShift: y"),
     (structure.differing_modes, text(BLOCKS), text(BLOCKS.replace(*TO_DEPTH)), "DepthToSpace: y"),
-    (structure.differing_modes, text(CROP), text(RESIZE.format("nearest")), "Resize by half_pixel_symmetric"),
+    (
+        structure.differing_modes,
+        text(CROP),
+        text(RESIZE.format("nearest")),
+        "Resize in mode half_pixel_symmetric",
+    ),
     (structure.differing_modes, text(PAD.format("wrap")), text(PAD.format("edge")), "Pad in mode wrap: y"),
     (structure.functions, with_function(), text(RELU), "Functions with a body in the file: Swirl"),
     (structure.wide_types, text(RELU.replace("float", "double")), text(RELU), "64 bits: x: float64[n]"),
@@ -606,6 +611,7 @@ def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, factory,
     assert says in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_exit_code_says_that_a_factory_is_none(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.onnx").write_bytes(text(RELU).SerializeToString())

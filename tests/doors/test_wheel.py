@@ -31,7 +31,8 @@ def installed(without_course, wheel):
     return without_course
 
 
-SHARED = f"onnxlab-{version('onnxlab')}.data/data/share/jupyter/labextensions"
+DATA = f"onnxlab-{version('onnxlab')}.data/data"
+SHARED = f"{DATA}/share/jupyter/labextensions"
 """What pip puts where JupyterLab looks."""
 
 
@@ -65,8 +66,9 @@ def test_the_wheel_has_the_package_and_the_course_and_nothing_else(wheel, clone)
         for path in extension.rglob("*")
         if path.is_file()
     }
-    assert len(shared) == 2
-    assert contents(wheel) == package | course | shared
+    assert len(shared) == 3
+    enabled = {f"{DATA}/etc/jupyter/jupyter_server_config.d/onnxlab.json"}
+    assert contents(wheel) == package | course | shared | enabled
 
 
 def test_a_learners_wheel_has_no_grader_and_asks_for_no_package_of_a_class(wheel):

@@ -60,6 +60,8 @@ HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 FILES = {
     "relu": "(float[n] x) => (float[n] y) { y = Relu(x) }",
     "unread": "(float[n] x, float[n] input) => (float[n] y) { y = Relu(x) }",
+    "two": "(float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }",
+    "more": "(float[n] x) => (float[n] y, float[n] z) { y = Log(x) z = Neg(x) }",
     "cubic": "(float[1, 1, 4, 4] x) => (float[1, 1, a, b] y) <float[4] s = {1., 1., 2., 2.}> "
     '{ y = Resize <mode = "cubic"> (x, , s) }',
     "indices": "(float[1, 1, h, w] x) => (float[1, 1, a, b] y) "
@@ -91,6 +93,8 @@ def test_the_doctor_speaks_chinese_in_the_terminal_and_in_a_notebook(name, files
         ["doctor", "missing.onnx"],
         ["compare", "relu.onnx", "unread.onnx"],
         ["compare", "relu.onnx", "cubic.onnx"],
+        ["compare", "relu.onnx", "two.onnx"],
+        ["compare", "relu.onnx", "more.onnx"],
         ["why", "no such message"],
         ["why", "Failed to export: Dynamic control flow is not supported, GuardOnDataDependentSymNode"],
         ["progress"],

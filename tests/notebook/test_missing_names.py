@@ -8,6 +8,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from starter.jupyter import KERNEL_STARTUP
 
+pytestmark = pytest.mark.slow  # a kernel
+
 CELLS = (
     "before = sorted(name for name in globals() if not name.startswith('_'))",
     "check('loop-count-as-input', answer)",

@@ -31,6 +31,7 @@ def live(monkeypatch):
     return shown
 
 
+@pytest.mark.slow
 def test_a_notebook_saves_the_first_answer_and_a_moved_slider_shows_another():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
     client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)

@@ -1,5 +1,8 @@
 """first_divergence finds the first value that differs, and names the nodes that can be the cause."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -35,6 +38,12 @@ fork (float[2] x) => (float[2] y) {
 
 def fork(stem: str = "Sin", left: str = "Neg") -> onnx.ModelProto:
     return onnx.parser.parse_model(FORK % (stem, left))
+
+
+def test_what_tries_a_file_loads_no_torch():
+    """It would be most of the time of each examination and each comparison."""
+    code = "import sys, onnxlab.diagnosis.trial, onnxlab.diagnosis.pair_trial; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 17, 38, 39])

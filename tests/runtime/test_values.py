@@ -65,6 +65,7 @@ def test_a_size_that_comes_out_of_a_branch_is_one(made):
     assert ModelInputs(text(body.format(made))).sets_sizes
 
 
+@pytest.mark.slow
 def test_the_time_limit_begins_when_the_process_has_started(tmp_path):
     reports, _ = run_apart("onnxlab.diagnosis.trial", ["", "", "0", "", ""], tmp_path, 0)
     assert [report["step"] for report in reports][:1] == ["start"]

@@ -151,11 +151,19 @@ def index(tmp_path, monkeypatch):
         server.shutdown()
 
 
+@pytest.fixture(scope="module")
+def new_environment(tmp_path_factory):
+    """A virtual environment to copy: to put pip into one takes longer than a test."""
+    folder = tmp_path_factory.mktemp("new") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder
+
+
 @pytest.fixture
-def real_environment(environment, tmp_path, monkeypatch):
+def real_environment(environment, new_environment, tmp_path, monkeypatch):
     """A real virtual environment, in which torch alone is required."""
     shutil.rmtree(tmp_path / ".venv")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / ".venv"], check=True)
+    shutil.copytree(new_environment, tmp_path / ".venv", symlinks=True)
     (tmp_path / "requirements.txt").write_text("torch==2.13.0\n")
     monkeypatch.setattr("sys.platform", "linux")
     return Environment(tmp_path / ".venv", tmp_path / ".venv" / "bin" / "python")

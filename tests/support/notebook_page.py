@@ -140,10 +140,6 @@ class Notebook:
         """Run a cell that prints something again until that is as expected.
 
         A click reaches the kernel in its own time: JupyterLab has it handled in a thread beside the cells'.
-
-        Args:
-            index: The cell, among the code cells.
-            pattern: A regular expression for all that it prints.
         """
         self.run(index)
 
@@ -208,10 +204,6 @@ class Notebook:
         """Scroll to a cell and return the frames of its graphs when they are drawn.
 
         A browser draws nothing in frames that are out of sight.
-
-        Args:
-            index: The cell, among cells of any type.
-            count: How many graphs it has.
         """
         frames = self.scroll_to(index).locator("iframe.onnxlab-graph")
         expect(frames).to_have_count(count)

@@ -107,15 +107,7 @@ class ExerciseRefused(OnnxLabError):
 
 
 def write_exercise(root: Path, lab_name: str, name: str) -> list[Path]:
-    """Write an exercise: its statement, two modules, contract, and a section in the solution.
-
-    Args:
-        root: The repository.
-        lab_name: The lab, as "lab08" or "lab08_graph_surgery".
-        name: The exercise's id, as "drop-unused".
-
-    Returns:
-        The files that were written or extended.
+    """Write an exercise and return its files: statement, two modules, contract, a section in the solution.
 
     Raises:
         ExerciseRefused: There is no such lab, the name is not in lower case with hyphens, or it is taken.

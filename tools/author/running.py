@@ -33,15 +33,9 @@ class NotebookFailed(OnnxLabError):
 
 
 def run(path: Path, progress: Progress | None = None, *, timeout: int = 600) -> bool:
-    """Run the notebook at a path and write it back clean. A failed run leaves the file as it was.
+    """Run the notebook at a path and write it back clean; return whether the file changed.
 
-    Args:
-        path: The notebook; its folder is the working directory of the kernel.
-        progress: Called before each code cell.
-        timeout: Seconds that one cell may take.
-
-    Returns:
-        Whether the file changed.
+    A failed run leaves it as it was.
 
     Raises:
         NotebookUnreadable: The file is missing or is not a notebook.

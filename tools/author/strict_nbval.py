@@ -28,14 +28,7 @@ _UNKNOWN_MAGIC = re.compile(r"^UsageError: .*", re.MULTILINE)
 def fault(
     cell: dict[str, Any], outputs: Sequence[dict[str, Any]], kind: Kind, *, may_raise: bool
 ) -> str | None:
-    """Return why a cell that passed nbval should fail; None if it should not.
-
-    Args:
-        cell: The cell as it was saved.
-        outputs: Its outputs in this run.
-        kind: The kind of notebook.
-        may_raise: Whether the cell is tagged ``raises-exception``.
-    """
+    """Return why a cell that passed nbval should fail; None if it should not."""
     if is_empty(cell):
         return None
     stderr = _stderr(outputs)

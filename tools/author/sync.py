@@ -15,12 +15,9 @@ _BETWEEN = re.compile(r"(?<=### BEGIN SOLUTION\n).*?(?=[ \t]*### END SOLUTION)",
 
 
 def sync(root: Path) -> list[Path]:
-    """Stamp every solution and make its lab, below a repository's root.
+    """Stamp every solution and make its lab, below a repository's root; return the files that changed.
 
     A lab in which somebody has worked (it has outputs) is left alone.
-
-    Returns:
-        The files that changed.
     """
     changed = [LIST] if write_predictions(root) else []
     for path, text in _counted(root):
@@ -72,11 +69,7 @@ def _counted(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _solved(notebook: Notebook, name: str) -> Notebook:
-    """Return a notebook of solutions with the code of the judges' own: functions with an answer's name.
-
-    Raises:
-        LabNotInSync: The notebook has no place for a function.
-    """
+    """Return a notebook of solutions with the code of the judges' own: functions with an answer's name."""
     for exercise in lab(name).exercises:
         source_path = Path(judges.__path__[0], *exercise.module.split(".")).with_suffix(".py")
         source = source_path.read_text("utf-8")

@@ -41,13 +41,18 @@ const dataFilesOf = (opened) => {
   return files;
 };
 
+// The bytes of a tensor that travels with the graph, however it is stored.
+const FLOATS = { float32: Float32Array, float64: Float64Array, float16: globalThis.Float16Array };   // Safari has had the last since 18.2
+const inlineBytes = ({ data_type: type, raw_data: raw, float_data: floats, double_data: doubles, int32_data: ints, int64_data: longs }) => {
+  if (raw?.length) return raw.slice();
+  const listed = { 1: () => Float32Array.from(floats), 7: () => BigInt64Array.from(longs), 11: () => Float64Array.from(doubles), 10: () => Uint16Array.from(ints), 16: () => Uint16Array.from(ints), 6: () => Int32Array.from(ints) };
+  return new Uint8Array((listed[type] ?? (() => Uint8Array.from(ints)))().buffer);
+};
 // A small value that is known before the model runs; undefined where it is none.
 const valueOf = (tensor) => {
   if (!tensor || elements(tensor) !== 1 || tensor.data_location === 1) return undefined;
-  const listed = [tensor.int64_data, tensor.int32_data, tensor.float_data].find(({ length }) => length);
-  if (listed) return Number(listed[0]);
-  const raw = tensor.raw_data, View = { 7: BigInt64Array, 6: Int32Array, 1: Float32Array }[tensor.data_type] ?? Uint8Array;
-  return raw?.length >= View.BYTES_PER_ELEMENT ? Number(new View(raw.slice().buffer)[0]) : undefined;
+  const bytes = inlineBytes(tensor), View = FLOATS[TYPES[tensor.data_type]] ?? { 7: BigInt64Array, 6: Int32Array }[tensor.data_type] ?? Uint8Array;
+  return bytes.length >= View.BYTES_PER_ELEMENT ? Number(new View(bytes.buffer)[0]) : undefined;
 };
 
 const differingMode = (node) => {
@@ -56,6 +61,48 @@ const differingMode = (node) => {
   if (name === 'Resize' && /^(tf_crop_and_resize|half_pixel_symmetric)$/.test(by)) return tr('{name} by {mode}', { name, mode: by });
   if (name === 'MaxPool' && node.output[1]) return tr('{name} with indices', { name });
   return /^(Asinh|BitShift|DepthToSpace|If|Loop)$/.test(name) ? name : '';
+};
+
+// What is right at some values of an input only: indices, negative numbers, masks, sizes.
+const valueFindings = function* ({ model: { graph }, model }, nodes, constants) {
+  const inputs = inputsOf(model), given = new Set(inputs.map(({ name }) => name)), listed = (found) => ({ listing: listing(found.map(labelOf)) });
+  const whole = new Set([...graph.input, ...graph.value_info, ...graph.output].filter((value) => kindOf(value).startsWith('int')).map(({ name }) => name));
+  const reads = (node) => [...node.input, ...node.attribute.flatMap(({ g, graphs }) => [g, ...graphs].flatMap((body) => body?.node.flatMap(reads) ?? []))];
+  for (const node of nodes) {   // what depends on the values of an input, and what is a whole number
+    if (!/^(Shape|Size|NonZero|TopK|Unique)$/.test(node.op_type) && reads(node).some((name) => given.has(name))) node.output.filter(Boolean).forEach((name) => given.add(name));
+    const keeps = node.op_type === 'Cast' ? [3, 5, 6, 7].includes(Number(attributeOf(node, 'to')?.i)) : /^(Add|Sub|Mul|Div|Neg|Identity|Gather|Reshape|Concat)$/.test(node.op_type) && whole.has(node.input[0]);
+    if (keeps) whole.add(node.output[0]);
+  }
+  const scatters = nodes.filter((node) => /^Scatter(Elements|ND)?$/.test(node.op_type) && ['', 'none'].includes(textOf(node, 'reduction')) && given.has(node.input[1]));
+  if (scatters.length) yield ['overwriting_scatters', tr('Values are scattered without a reduction: {listing}.', listed(scatters))];
+  const corrected = new Set(nodes.filter(({ op_type }) => op_type === 'Mod').map(({ input }) => input.join()));
+  const divisions = nodes.filter(({ op_type, input }) => op_type === 'Div' && given.has(input[0]) && whole.has(input[0]) && !corrected.has(input.join()));
+  if (divisions.length) yield ['whole_divisions', tr('Div of whole numbers: {listing}.', listed(divisions))];
+  const makers = new Map(nodes.flatMap((node) => node.output.map((name) => [name, node]))), checked = new Set(nodes.filter(({ op_type }) => op_type === 'IsNaN').map(({ input }) => input[0]));
+  const forbids = ({ op_type, input }, lowest) => {
+    const floats = input.slice(1).map((name) => constants.get(name)).filter((tensor) => FLOATS[TYPES[tensor?.data_type]]);
+    const least = Math.min(0, ...floats.map(valueOf).filter((value) => value !== undefined));
+    return op_type === 'Where' && given.has(input[0]) && least < -1e4 && least >= lowest;
+  };
+  const masked = nodes.filter(({ op_type, input, output }) => {
+    const pending = op_type === 'Softmax' ? [input[0]] : [], seen = new Set(), lowest = checked.has(output[0]) ? -Number.MAX_VALUE : -Infinity;
+    while (pending.length && seen.size < 12) {
+      const name = pending.pop(), maker = makers.get(name);
+      if (seen.has(name) || !/^(Add|Where|Cast|Unsqueeze|Expand)$/.test(maker?.op_type)) continue;
+      if (forbids(maker, lowest)) return true;
+      seen.add(name);
+      pending.push(...maker.input);
+    }
+    return false;
+  });
+  if (masked.length) yield ['masked_rows', tr('Softmax over a mask that is an input: {listing}.', listed(masked))];
+  const ends = new Set([...graph.output.map(({ name }) => name), ...graph.node.filter(({ op_type }) => /^(Flatten|Reshape)$/.test(op_type)).map(({ input }) => input[0])]);
+  if (inputs.some((value) => axesOf(value)?.slice(2).some((axis) => axis !== '?' && !Number.isInteger(axis)))) {
+    for (const node of graph.node.filter(({ op_type, output }) => /^(Average|Max)Pool$/.test(op_type) && ends.has(output[0]))) {
+      const [window, strides, pads] = ['kernel_shape', 'strides', 'pads'].map((name) => attributeOf(node, name)?.ints.join(', ') ?? '');
+      if (window === strides && !/[1-9]/.test(pads)) yield ['fixed_windows', tr('The pool {label!r} has a fixed window, {window}.', { 'label!r': repr(labelOf(node)), window: `[${window}]` })];
+    }
+  }
 };
 
 // Yields the name of each rule, what it saw, and what differs from the rule's own words.
@@ -79,8 +126,11 @@ const structureFindings = function* (opened, given, runtimes) {
     if (node.op_type === 'BatchNormalization') return attributeOf(node, 'training_mode')?.i > 0n;
     return RANDOM.test(operatorOf(node));
   };
-  const training = nodes.filter(trains).map((node) => `${node.op_type} ${plain(node.name)}`.trim());
-  if (training.length) yield ['random_outputs', tr('Nodes of training or of chance: {listing}.', { listing: listing(training) })];
+  for (const body of bodies) {
+    const training = body.node.filter(trains).map((node) => `${node.op_type} ${plain(node.name)}`.trim());
+    if (training.length) yield ['random_outputs', tr('Nodes of training or of chance: {listing}.', { listing: listing(training) })];
+  }
+  yield* valueFindings(opened, nodes, constants);
   for (const node of nodes) {
     const value = known(node.input[0]), label = labelOf(node);
     if (value === undefined) continue;
@@ -127,34 +177,52 @@ const structureFindings = function* (opened, given, runtimes) {
   if (often.length) yield ['authors_notes', tr("The file's notes name paths of the machine that wrote it: {shown}.", { shown: listing(often, 2) })];
 };
 
-// What the weights themselves show, read one at a time: NaN, infinity, and what is stored twice.
+// What the weights themselves show, read one at a time: NaN, infinity, variances below zero, what repeats itself, what is stored twice.
 const MASKS = { float32: [Uint32Array, 0x7f800000, 0x80000000], float16: [Uint16Array, 0x7c00, 0x8000], bfloat16: [Uint16Array, 0x7f80, 0x8000], float64: [BigUint64Array, 0x7ff0000000000000n, 0x8000000000000000n] };
+const digestOf = async (bytes) => String(new Uint32Array(await crypto.subtle.digest('SHA-256', bytes)));
+const transposed = (bytes, [rows, columns]) => {
+  const width = bytes.length / rows / columns, turned = new Uint8Array(bytes.length);
+  for (let r = 0, at = 0; r < rows; r++) for (let c = 0; c < columns; c++) for (let i = 0; i < width; i++) turned[(c * rows + r) * width + i] = bytes[at++];
+  return turned;
+};
+const repeatedAxes = (bytes, dims) => dims.map((_, axis) => axis).filter((axis) => {
+  const block = bytes.length / dims.slice(0, axis).reduce((product, length) => product * length, 1), slice = block / dims[axis];
+  return dims[axis] > 1 && Number.isInteger(slice) && bytes.every((byte, at) => byte === bytes[at - at % block + at % slice]);
+});
 const weightFindings = async function* (opened, given) {
-  const held = new Map(), seen = new Map();
-  let waste = 0, largest = { size: 0 }, left = MOST_READ, skipped = 0;
+  const held = new Map(), seen = new Map(), shapes = new Set();
+  const variances = new Map([...bodiesOf(opened.model)].flatMap(({ node }) => node).filter(({ op_type }) => op_type === 'BatchNormalization').map((node) => [node.input[4], node]));
+  const label = ({ name, type, tensor }) => `${plain(name)} ${type}[${tensor.dims.join(', ')}]`, commas = (number) => number.toLocaleString('en');
+  let waste = 0, largest = { size: 0 }, widest = { size: 0 }, left = MOST_READ, skipped = 0;
   for (const one of tensorsOf(opened)) {
-    const { tensor, name, type, size } = one, [View, exponent, sign] = MASKS[type] ?? [];
+    const { tensor, name, type, size } = one, [View, exponent, sign] = MASKS[type] ?? [], dims = tensor.dims.map(Number), node = variances.get(name);
     if (!View && size < WASTE) continue;
     if (size > left) { skipped += 1; continue; }
     left -= size;
-    const bytes = tensor.data_location === 1 ? await bytesOfWeight(one, opened.file, given) : tensor.raw_data ?? new Uint8Array(Float32Array.from(tensor.float_data).buffer);
+    const bytes = tensor.data_location === 1 ? await bytesOfWeight(one, opened.file, given) : inlineBytes(tensor);
     if (!bytes) continue;
     if (View && bytes.length % View.BYTES_PER_ELEMENT === 0) {
-      const bits = new View(bytes.slice().buffer), kinds = new Set();
-      for (const word of bits) if ((word & exponent) === exponent) kinds.add((word & ~sign & ~exponent) !== (typeof sign === 'bigint' ? 0n : 0) ? 'NaN' : word & sign ? '-inf' : 'inf');
-      for (const kind of kinds.size > 1 && kinds.has('inf') ? [...kinds].filter((kind) => kind !== '-inf') : kinds) held.set(kind, [...held.get(kind) ?? [], `${plain(name)} ${type}[${tensor.dims.join(', ')}]`]);
+      const kinds = new Set();
+      for (const word of new View(bytes.buffer)) if ((word & exponent) === exponent) kinds.add((word & ~sign & ~exponent) !== (typeof sign === 'bigint' ? 0n : 0) ? 'NaN' : word & sign ? '-inf' : 'inf');
+      for (const kind of kinds.size > 1 && kinds.has('inf') ? [...kinds].filter((kind) => kind !== '-inf') : kinds) held.set(kind, [...held.get(kind) ?? [], label(one)]);
+      const least = node && FLOATS[type] ? new FLOATS[type](bytes.buffer).reduce((a, b) => Math.min(a, b), Infinity) : 0;
+      if (least + (attributeOf(node ?? { attribute: [] }, 'epsilon')?.f ?? 1e-5) < 0) yield ['negative_variances', tr('The variance {name} of the BatchNormalization {label!r} is negative: {least:.3g}.', { name: plain(name), 'label!r': repr(labelOf(node)), 'least:.3g': +least.toPrecision(3) })];
     }
     if (size < 4096) continue;
-    const digest = `${type} ${tensor.dims} ${new Uint32Array(await crypto.subtle.digest('SHA-256', bytes))}`;
-    if (!seen.has(digest)) { seen.set(digest, one); continue; }
+    const axes = size < Math.max(WASTE, widest.size + 1) ? [] : repeatedAxes(bytes, dims);
+    if (axes.length) widest = { size, axes, one };
+    const key = async (content, shape) => `${type} ${shape} ${await digestOf(content)}`, turned = dims.toReversed(), isMatrix = dims.length === 2 && shapes.has(`${type} ${turned}`);
+    const digest = await key(bytes, dims), first = seen.get(digest) ?? (isMatrix ? seen.get(await key(transposed(bytes, dims), turned)) : undefined);
+    if (!first) { seen.set(digest, one); shapes.add(`${type} ${dims}`); continue; }
     waste += size;
-    if (size > largest.size) largest = { size, first: seen.get(digest), second: one };
+    if (size > largest.size) largest = { size, first, second: one, how: seen.has(digest) ? 'equal' : 'transposed' };
   }
-  const label = ({ name, type, tensor }) => `${plain(name)} ${type}[${tensor.dims.join(', ')}]`;
   if (held.has('NaN')) yield ['broken_weights', tr('Weights with NaN: {listing}.', { listing: listing(held.get('NaN')) })];
   const infinite = { then: tr('If nobody put it there on purpose, look for an overflow: training, a conversion to float16.'), lesson: 'half' };
   if (held.has('inf')) yield ['broken_weights', tr('Weights with inf: {listing}.', { listing: listing(held.get('inf')) }), { ...infinite, severity: 'risk', why: tr('Every output that depends on it can be inf or NaN.') }];
   if (held.has('-inf')) yield ['broken_weights', tr('Weights with -inf: {listing}.', { listing: listing(held.get('-inf')) }), { ...infinite, severity: 'note', why: tr('The masks of attention hold it on purpose; a row of nothing else becomes NaN in Softmax.') }];
-  if (waste >= WASTE) yield ['repeated_weights', tr('{waste:,} bytes are stored twice: {second.label} is {how} to {first.label}.', { 'waste:,': waste.toLocaleString('en'), 'second.label': label(largest.second), how: tr('equal'), 'first.label': label(largest.first) })];
+  if (waste >= WASTE) yield ['repeated_weights', tr('{waste:,} bytes are stored twice: {second.label} is {how} to {first.label}.', { 'waste:,': commas(waste), 'second.label': label(largest.second), how: tr(largest.how), 'first.label': label(largest.first) })];
+  const { size, axes, one } = widest;
+  if (one) yield ['expanded_constants', tr('{tensor.label} repeats along axis {listing}: {needed:,} of {size:,} bytes say all.', { 'tensor.label': label(one), listing: listing(axes), 'needed:,': commas(Math.floor(size / axes.reduce((product, axis) => product * Number(one.tensor.dims[axis]), 1))), 'size:,': commas(size) })];
   if (skipped) yield ['', tr('{count} large weights were not looked through: the page reads {size} MB of them at most.', { count: skipped, size: MOST_READ >> 20 }), { severity: 'note', why: '', then: '' }];
 };

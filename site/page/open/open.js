@@ -13,6 +13,7 @@ const LARGEST_WEIGHT = 4 << 20;   // bytes of one weight that are shown
 const COLOURS = { removed: '#d22', added: '#2a2', changed: '#e8590c' };
 const SIZES = [32, 8, 4, 16, 64, 3, 5, 2, 1, 128, 224, 512];   // tried in this order
 const megabytes = (size) => (size < 1e5 ? `${(size / 1e3).toFixed(1)} kB` : `${(size / 1e6).toFixed(1)} MB`);
+const ARRAYS = /\.np[yz]$/i;
 const shellName = ({ name }) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 const command = (...parts) => make('code', { textContent: ['onnxlab', ...parts].join(' ') });
 
@@ -67,7 +68,8 @@ const graphModel = (models, given, diff) => {
   for (const id of diff?.added ?? []) marks[1][id] = { stroke: COLOURS.added };
   for (const id of diff?.changed ?? []) for (const [pane, place] of [id, diff.pairs[id]].entries()) marks[pane][place] = { stroke: COLOURS.changed };
   const titles = models.length > 1 ? models.map(({ file }) => file.name) : [];
-  return kernelless({ ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks }, (message) => answers[message.kind](message));
+  const state = { ...graphState, _height: 480, _titles: titles, _pairs: diff?.pairs ?? {}, _groups: models.map(() => 0), _marks: marks };
+  return { ...kernelless(state, (message) => answers[message.kind](message)), dropped: (files) => open([...files].filter((file) => file instanceof File)) };
 };
 
 // Draws the graphs; resolves when all of them are there.
@@ -108,57 +110,72 @@ const runBox = (opened, given) => {
   const inputs = inputsOf(model).map((value) => ({ name: value.name, type: kindOf(value), axes: (axesOf(value) ?? []).map((axis, i) => (axis === '?' ? `${value.name}[${i}]` : axis)) }));
   const firsts = new Set(inputs.map(({ axes }) => axes[0]));
   const fields = new Map([...new Set(inputs.flatMap(({ axes }) => axes.filter((axis) => typeof axis === 'string')))].map((axis) => [axis, make('input', { type: 'number', min: 1, max: 1e6 })]));
-  const status = make('p', { role: 'status' }), results = make('tbody'), columns = [tr('sizes'), tr('time'), tr('output'), tr('first values')];
+  const status = make('p', { role: 'status' }), results = make('tbody'), columns = [tr('sizes'), tr('time'), tr('memory'), tr('output'), tr('first values')];
+  const note = make('p', { hidden: true, textContent: tr('Memory is the WebAssembly heap of ONNX Runtime at that point: the runtime, the model and its buffers. It grows in steps and never shrinks.') });
   const table = make('table', { hidden: true }, make('thead', {}, make('tr', {}, ...columns.map((textContent) => make('th', { scope: 'col', textContent })))), results);
-  const refuse = async (error) => {
+  const values = [...given.values()].filter((one) => ARRAYS.test(one.name)), from = listing(values.map((one) => one.name));
+  const refuse = async ({ error, gaps }) => {
+    if (gaps) { status.textContent = tr(error, Object.fromEntries(Object.entries(gaps).map(([name, gap]) => [name, plain(gap, 200)]))); return; }
     const [known] = await globalThis.onnxlabWhy(error).catch(() => []);
     status.replaceChildren(tr('ONNX Runtime refuses it: {error}', { error: plain(error, 600) }), ...known ? [' ', make('a', { href: known.page, textContent: known.title })] : []);
   };
   const sized = (size, batch) => Object.fromEntries([...fields.keys()].map((axis) => [axis, firsts.has(axis) ? batch : size]));
   const describe = (sizes) => Object.entries(sizes).map(([axis, size]) => `${plain(axis)} = ${size}`).join(', ') || tr('as declared');
-  const tryAt = async (sizes) => {
+  const row = (what, { ms, memory }, ...rest) => {
+    table.hidden = note.hidden = false;
+    results.append(make('tr', {}, ...[what, `${ms.toFixed(1)} ms`, megabytes(memory), ...rest].map((textContent) => make('td', { textContent }))));
+  };
+  const tryAt = async (sizes, isOwn = false) => {
     status.textContent = tr('Running at {sizes} ...', { sizes: describe(sizes) });
-    const answer = await running.ask({ kind: 'run', inputs, outputs, sizes });
+    const answer = await running.ask({ kind: 'run', inputs, outputs, sizes, isOwn });
     if (answer.error) return answer;
-    table.hidden = false;
-    for (const { name, dims, type, first, odd } of answer.outputs) {
-      const values = `${first.map(shownValue).join(', ')} ...${odd ? ` (${tr('{count} not finite', { count: odd })})` : ''}`;
-      results.append(make('tr', {}, ...[describe(sizes), `${answer.ms.toFixed(1)} ms`, `${plain(name)} ${type}[${dims.join(', ')}]`, values].map((textContent) => make('td', { textContent }))));
+    for (const { name, dims, type, first, odd } of answer.outputs ?? []) {
+      const shown = `${first.map(shownValue).join(', ')} ...${odd ? ` (${tr('{count} not finite', { count: odd })})` : ''}`;
+      row(isOwn ? `${from}: ${describe(sizes)}` : describe(sizes), answer, `${plain(name)} ${type}[${dims.join(', ')}]`, shown);
     }
     return null;
   };
-  let own = null;
+  // Runs at the first of some sizes that is accepted: what was refused last, or nothing, and the sizes.
+  const tryEach = async (tries, isOwn) => {
+    let error = null, sizes;
+    for (sizes of tries) { error = await tryAt(sizes, isOwn); if (!error || error.ended) break; }
+    return [error, sizes];
+  };
+  let own = null, held = {};
   const load = async () => {
     if (own && running === own) return true;
     running?.end();
     own = running = runner();
     status.textContent = tr('Loading ONNX Runtime (3.7 MB) and the model ...');
     const data = parts.map((path) => [path, given.get(baseName(path))]);
-    const answer = await running.ask({ kind: 'load', file, data, runtime: new URL('../../runtime/', here).href });
-    if (answer.error) { own = null; await refuse(answer.error); }
+    if (values.length) held = await running.ask({ kind: 'values', files: values, inputs });
+    const answer = held.error ? held : await running.ask({ kind: 'load', file, data, runtime: new URL('../../runtime/', here).href });
+    if (answer.error) { own = null; await refuse(answer); } else row(tr('loading'), answer, '', '');
     return !answer.error;
   };
   const chosen = () => { const sizes = [...fields].map(([axis, field]) => [axis, Math.round(field.valueAsNumber)]); return sizes.length && sizes.every(([, size]) => size >= 1) ? Object.fromEntries(sizes) : null; };
   const run = async () => {
     if (!await load()) return;
-    let error = null, sizes = chosen();
-    if (sizes) error = await tryAt(sizes);
-    else {
-      const tries = fields.size ? SIZES.flatMap((size) => [sized(size, 2), sized(size, 1)]) : [{}];
-      for (sizes of tries) { error = await tryAt(sizes); if (!error || error.ended) break; }
-      if (!error && fields.size) {   // another size, which is no multiple of the first
-        for (const [axis, field] of fields) field.value = sizes[axis];
-        error = await tryAt(Object.fromEntries(Object.entries(sizes).map(([axis, size]) => [axis, 2 * size + 1])));
-      }
+    const fixed = chosen(), second = !fixed && fields.size;
+    let error, sizes, tries = fixed ? [fixed] : fields.size ? SIZES.flatMap((size) => [sized(size, 2), sized(size, 1)]) : [{}];
+    if (values.length) {
+      tries = [...new Map(tries.map((one) => ({ ...one, ...held.sizes })).map((one) => [JSON.stringify(one), one])).values()];
+      [error, sizes] = await tryEach(tries, true);
+      tries = [sizes];
+    }
+    if (!error) [error, sizes] = await tryEach(tries);
+    if (!error && second) {   // another size, which is no multiple of the first
+      for (const [axis, field] of fields) field.value = sizes[axis];
+      error = await tryAt(Object.fromEntries(Object.entries(sizes).map(([axis, size]) => [axis, 2 * size + 1])));
     }
     if (error?.ended) own = null;
-    if (error) await refuse(error.error); else status.textContent = tr('Done.');
+    if (error) await refuse(error); else status.textContent = tr('Done.');
   };
-  const button = make('button', { type: 'button', className: 'start', textContent: tr('Run it in this page, with drawn values') });
+  const button = make('button', { type: 'button', className: 'start', textContent: values.length ? tr('Run it in this page, with {files} and with drawn values', { files: from }) : tr('Run it in this page, with drawn values') });
   button.onclick = async () => { button.disabled = true; await run(); button.disabled = false; box.dataset.ran = results.childElementCount; };
   const labels = [...fields].map(([axis, field]) => make('label', {}, `${plain(axis)} `, field));
   if (labels.length) box.append(make('p', {}, tr('Sizes to run at; without them, the page tries until two of them run:')));
-  box.append(...labels, button, table, status, make('p', {}, tr('What needs Python, as a comparison with PyTorch and runs at many sizes:'), ' ', doctor));
+  box.append(...labels, button, table, note, status, make('p', {}, tr('For values of your own, drop an .npz file with an array for each input, as for:'), ' ', command('doctor', '--inputs', 'FILE.npz', shellName(file))), make('p', {}, tr('What needs Python, as a comparison with PyTorch and runs at many sizes:'), ' ', doctor));
   return box;
 };
 
@@ -167,16 +184,18 @@ const say = (text, bad = false) => { status.textContent = text; status.classList
 
 const show = async (files) => {
   const began = performance.now(), mine = ++shown, names = files.map(({ name }) => name);
-  const wanted = models.flatMap((opened) => [...dataFilesOf(opened).keys()].map(baseName));
-  if (models.length && names.every((name) => wanted.includes(name))) {   // the data files of what is open
-    given = new Map([...given, ...files.map((file) => [file.name, file])]);
-  } else {
-    const own = files.filter(({ name }) => /\.onnx$/i.test(name)), opening = (own.length ? own : files.slice(0, 1)).slice(0, 2);
-    given = new Map(files.map((file) => [file.name, file]));
+  const wanted = models.flatMap((opened) => [...dataFilesOf(opened).keys()].map(baseName)), isPart = (name) => ARRAYS.test(name) || wanted.includes(name);
+  const isNew = !models.length || !names.every(isPart);   // otherwise they are the data files of what is open, or values for it
+  const own = files.filter(({ name }) => /\.onnx$/i.test(name)), opening = (own.length ? own : files.filter(({ name }) => !ARRAYS.test(name)).slice(0, 1)).slice(0, 2);
+  given = new Map([...isNew && models.length ? [] : given, ...files.filter((file) => !opening.includes(file) || !own.length).map((file) => [file.name, file])]);
+  const twice = names.find((name, i) => names.indexOf(name) < i && !own.some((file) => file.name === name));
+  if (isNew) {
     models = [];
+    if (twice) { clear(); say(tr('Two files are called {name}, and a browser does not tell whose they are. Drop one model with its data file at a time.', { name: twice }), true); return; }
+    if (!opening.length) { clear(); say(tr('{names}: values for a run. Drop the model, too.', { names: listing(names) })); return; }
     const read = await Promise.allSettled(opening.map(readModel)), failed = read.find(({ reason }) => reason);
     if (mine !== shown) return;   // something else was dropped meanwhile
-    if (failed) { clear(); say(failed.reason.message, true); if (!(failed.reason instanceof Unreadable)) throw failed.reason; return; }
+    if (failed) { clear(); say([failed.reason.message, own.length ? '' : tr('If it is the data file of a model, drop the model now.')].join(' '), true); if (!(failed.reason instanceof Unreadable)) throw failed.reason; return; }
     models = read.map(({ value }) => value);
   }
   const { runtimes, ...texts } = await loaded('open_data.js');
@@ -219,6 +238,7 @@ const clear = () => {
   for (const name of ['ready', 'milliseconds']) delete place.dataset[name];
 };
 const open = (files) => {
+  place.classList.remove('over');
   if (!files.length) return;
   say(tr('Reading ...'));
   show([...files]).catch((error) => { say(tr('This page failed: {message}', { message: error.message }), true); throw error; });
@@ -228,13 +248,12 @@ const chooser = make('input', { type: 'file', multiple: true, id: 'onnxlab-file'
 chooser.onchange = () => open(chooser.files);
 chooser.setAttribute('aria-describedby', 'onnxlab-promise');
 place.replaceChildren(
-  make('label', { className: 'drop', htmlFor: 'onnxlab-file' }, make('span', {}, tr('Drop an .onnx file here, with its data file; or two models, to compare them.')), chooser),
+  make('label', { className: 'drop', htmlFor: 'onnxlab-file' }, make('span', {}, tr('Drop an .onnx file here, with its data file, or values for a run (.npz); or two models, to compare them.')), chooser),
   make('p', { id: 'onnxlab-promise' }, tr('Nothing leaves this page: there is no server behind it, and it works without a network.')), status, results);
 for (const event of ['dragover', 'drop']) {
   document.addEventListener(event, (drop) => {
     drop.preventDefault();
-    place.classList.toggle('over', event === 'dragover');
-    if (event === 'drop') open(drop.dataTransfer.files);
+    if (event === 'drop') open(drop.dataTransfer.files); else place.classList.add('over');
   });
 }
 document.addEventListener('dragleave', () => place.classList.remove('over'));

@@ -11,7 +11,8 @@ const INNER = {   // the messages with nodes or weights in them, by the number o
   Tensor: {},
 };
 const VALUES = new Set([4, 5, 6, 7, 9, 10, 11]);   // float_data, int32_data, string_data, int64_data, raw_data, ...
-const [RAW, EXTERNAL_DATA, DATA_LOCATION] = [9, 13, 14];
+const CONTIGUOUS = new Set([4, 9, 10]);   // float_data, raw_data, double_data: the values as they lie in memory
+const [EXTERNAL_DATA, DATA_LOCATION] = [13, 14];
 const INLINE = 256;          // bytes up to which a tensor travels with the graph
 const WINDOW = 1 << 20;      // bytes of the file in memory at a time
 const MOST_TEXT = 1 << 24;   // a note or a list of numbers beyond this is left out
@@ -43,6 +44,7 @@ const field = function* (source, at, end) {
     [one.from, one.stop] = [from, from + length];
   }
   if (!one.stop || !one.number) throw new Unreadable(tr('it has a field of no known kind'));
+  if (one.stop > end && end < source.size) throw new Unreadable(tr('a part inside it does not end'));
   if (one.stop > end) throw new Unreadable(tr('{count} bytes are missing at its end', { count: (one.stop - end).toLocaleString() }));
   return one;
 };
@@ -99,7 +101,7 @@ const readModel = async (file) => {
   const again = tr('Export the model again, or fetch the complete file.');
   if (!file.size) throw new Unreadable(`${tr('{name} is empty.', { name: file.name })} ${again}`);
   const head = String.fromCharCode(...new Uint8Array(await file.slice(0, 1024).arrayBuffer()));
-  const source = { start: 0, bytes: new Uint8Array(0) }, found = { nodes: 0, weights: [] };
+  const source = { start: 0, bytes: new Uint8Array(0), size: file.size }, found = { nodes: 0, weights: [] };
   const no = tr('{name} is not an ONNX model.', { name: file.name });
   const looksLike = head.charCodeAt(0) === 8 && head.charCodeAt(1) < 32 && head.charCodeAt(2) > 8;
   for (const [pattern, what, then] of looksLike ? [] : OTHERS) if (pattern.test(head)) throw new Unreadable(`${no} ${tr(what)} ${tr(then)}`);
@@ -140,7 +142,7 @@ const elements = ({ dims }) => dims.reduce((product, axis) => product * Number(a
 const tensorsOf = function* ({ model, weights }) {
   const told = function* (tensor, name) {
     const place = tensor.data_location === 1 ? weights[Number(tensor.external_data.at(-1).value)] : null;
-    const raw = place?.values.find((one) => one.number === RAW);
+    const raw = place?.values.find(({ number, wire }) => CONTIGUOUS.has(number) && wire === 2);
     const external = place?.external;
     yield { tensor, name, type: TYPES[tensor.data_type] ?? `type ${tensor.data_type}`, size: elements(tensor) * (BYTES[tensor.data_type] ?? 0) || (place?.size ?? 0), external,
       from: external ? Number(external.offset ?? 0) : raw?.from };
@@ -148,7 +150,7 @@ const tensorsOf = function* ({ model, weights }) {
   for (const body of bodiesOf(model)) {
     for (const tensor of body.initializer ?? []) yield* told(tensor, tensor.name);
     for (const { values } of body.sparse_initializer ?? []) yield* told(values, values.name);
-    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* told(tensor, node.output[0]);
+    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* told(tensor, tensor.name || node.output[0]);
   }
 };
 const baseName = (path) => path.split('/').at(-1);

@@ -153,7 +153,8 @@ class Parser(argparse.ArgumentParser):
         for group in self._action_groups:
             group.title, group.description = (text and tr(text) for text in (group.title, group.description))
             for action in group._group_actions:
-                action.help = action.help and tr(action.help)
+                if action.help is not argparse.SUPPRESS:  # which argparse knows by its identity
+                    action.help = action.help and tr(action.help)
                 for choice in getattr(action, "_choices_actions", ()):
                     choice.help = choice.help and tr(choice.help)
         self.epilog = self.epilog and tr(self.epilog)
@@ -167,11 +168,7 @@ def _meant(near: list[str]) -> str:
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """Return a parser with the options of one command; of all commands if that is the name of none.
-
-    Raises:
-        CommandMissing: The command is one of onnxlab-class, which is not installed.
-    """
+    """Return a parser with the options of one command; of all commands if that is the name of none."""
     parser: argparse.ArgumentParser = Parser(
         prog="onnxlab",
         description="Tools of the ONNX Lab course.",

@@ -113,7 +113,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     show = commands.add_parser(
         "open",
         help="a model's graph as a page in the browser",
-        epilog="Example: onnxlab open model.onnx; onnxlab open before.onnx after.onnx compares them",
+        epilog="Example: onnxlab open before.onnx after.onnx",
     )
     show.add_argument("model", type=Path, metavar="MODEL.onnx")
     show.add_argument(
@@ -124,11 +124,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _tolerance(text: str) -> float:
-    """Read a tolerance.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+    """Read a tolerance."""
     try:
         number = float(text)
     except ValueError:
@@ -139,11 +135,7 @@ def _tolerance(text: str) -> float:
 
 
 def _seconds(text: str) -> float:
-    """Read a time limit.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+    """Read a time limit."""
     seconds = _tolerance(text)
     if 0 < seconds <= threading.TIMEOUT_MAX:
         return seconds
@@ -269,8 +261,11 @@ def _compare(options: argparse.Namespace) -> int:
 def _write_pair(pair: "Pair") -> None:
     print(tr(pair.structure))
     if pair.outputs:
-        words = ("output", "type and shape", "largest difference", "relative", "")
-        rows = [tuple(map(tr, words)), *(tuple(map(tr, row)) for row in pair.outputs)]
+        columns = ("output", "type and shape", "largest difference", "relative")
+        rows = [
+            (*(tr(column, columns) for column in columns), ""),
+            *(tuple(map(tr, row)) for row in pair.outputs),
+        ]
         if len(rows) > _ROWS:
             wrong = [row for row in rows[1:] if row[4] != tr("right")]
             rest = tr("... and {number} more", number=len(rows) - _ROWS)

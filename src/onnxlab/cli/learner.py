@@ -45,17 +45,27 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     watch = commands.add_parser(
         "watch",
         help="one exercise of a lab after the other, checked at each save; keys for hint, next, list",
-        epilog="Example: onnxlab watch lab05; without a name, the lab to go on with",
+        epilog="Example: onnxlab watch lab05",
     )
-    watch.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK", help="or as lab05")
+    watch.add_argument(
+        "notebook",
+        type=Path,
+        nargs="?",
+        metavar="NOTEBOOK",
+        help="or as lab05; the lab to go on with if left out",
+    )
     watch.set_defaults(command=_watch)
     following = commands.add_parser(
         "next",
         help="which chapter or exercise to do next, and how",
-        epilog="Example: onnxlab next --track phone; --track alone lists the ways, --track all is the course",
+        epilog="Example: onnxlab next --track phone",
     )
     following.add_argument(
-        "--track", nargs="?", const="", metavar="NAME", help="follow a way through the course from now on"
+        "--track",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="the way through the course to follow from now on (all: the course); without NAME, lists them",
     )
     following.set_defaults(command=_next)
     hint = commands.add_parser(
@@ -128,11 +138,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _check_one(path: Path, language: str) -> bool:
-    """Check a lab's notebook and print the outcomes, in this language if its folder has none of its own.
-
-    Returns:
-        Whether every exercise is passed.
-    """
+    """Check a lab's notebook and print the outcomes, in its folder's language; return whether all pass."""
     from onnxlab.course.chapters import own_copy
     from onnxlab.course.lab_check import check_notebook
     from onnxlab.kit.exercise import exercise
@@ -212,11 +218,7 @@ def _tracks_text() -> str:
 
 
 def _follow(name: str) -> None:
-    """Keep a track for later.
-
-    Raises:
-        TrackMissing: If none has this name.
-    """
+    """Keep a track for later."""
     from onnxlab.kit.progress import choose_track
 
     requested_track(name)
@@ -225,11 +227,7 @@ def _follow(name: str) -> None:
 
 
 def requested_track(name: str) -> "Track | None":
-    """Return a track; None for "all", the whole course.
-
-    Raises:
-        TrackMissing: If none has this name.
-    """
+    """Return a track; None for "all", the whole course."""
     from onnxlab.kit.tracks import tracks
 
     if name not in (*tracks(), "all"):
@@ -308,8 +306,8 @@ def _record(options: argparse.Namespace) -> int:
         print(tr(message), file=sys.stderr)
     points = {standing.exercise.id: standing.points for standing in current}
     record = make_record(options.name, points, scores(), track)
-    page = write_atomically(options.out / "onnxlab-record.html", record.page())
-    picture = write_atomically(page.with_suffix(".svg"), record.picture())
+    page = write_atomically(options.out / "onnxlab-record.html", record.page)
+    picture = write_atomically(page.with_suffix(".svg"), record.picture)
     print(record.title)
     print(tr("The page is {page}, the picture {picture}.", page=plain(page), picture=plain(picture)))
     return 0

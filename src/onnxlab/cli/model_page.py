@@ -66,11 +66,6 @@ class _PageHandler(_OwnMachine):
 def serve_model(path: Path, ready: Callable[[str], None], *, browse: bool) -> None:
     """Serve the page until Ctrl+C.
 
-    Args:
-        path: The model.
-        ready: Called with the address.
-        browse: Whether the browser opens it.
-
     Raises:
         ModelNotReadable: If there is no such file, or it is not an ONNX model.
     """
@@ -84,12 +79,6 @@ def serve_model(path: Path, ready: Callable[[str], None], *, browse: bool) -> No
 
 def serve_comparison(first: Path, second: Path, ready: Callable[[str], None], *, browse: bool) -> None:
     """Compare two models, and serve a page with both graphs and what differs until Ctrl+C.
-
-    Args:
-        first: A model.
-        second: The other.
-        ready: Called with the address.
-        browse: Whether the browser opens it.
 
     Raises:
         ModelNotReadable: If there is no such file, or it is not an ONNX model.

@@ -37,12 +37,7 @@ def plain_streams() -> Iterator[None]:
 
 
 def control(sequence: str, stream: TextIO | None = None) -> None:
-    """Write a control sequence, if the stream is a terminal that knows such.
-
-    Args:
-        sequence: The sequence.
-        stream: Where to; sys.stdout if it is left out.
-    """
+    """Write a control sequence, if the stream is a terminal that knows such."""
     stream = sys.stdout if stream is None else stream
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         getattr(stream, "stream", stream).write(sequence)

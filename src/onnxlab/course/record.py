@@ -1,10 +1,10 @@
 """A record to show of the course or of a track: a page that stands alone, and a picture of its upper part."""
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from html import escape
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import labs
@@ -16,16 +16,34 @@ from onnxlab.notebook.predict.answers import Score
 from onnxlab.plain_text import columns_of, plain
 
 _LONGEST_NAME = 60
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1f2328; background: #f6f8fa; margin: 0; }
-main { max-width: 640px; margin: 0 auto; padding: 24px 16px 40px; }
-svg { display: block; width: 100%; height: auto; }
-h2 { font-size: 1.1rem; margin: 28px 0 6px; }
-table { width: 100%; border-collapse: collapse; background: #fff; }
-td { border: 1px solid #d0d7de; padding: 6px 10px; overflow-wrap: anywhere; }
-td:last-child { width: 38%; }
+_MARKS = {True: "\u2713", False: "\u2013"}
+_PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 330" role="img" fill="#1f2328" \
+font-family="system-ui, sans-serif">
+<title>{title}</title>
+<rect x="2" y="2" width="476" height="326" rx="12" fill="#fff" stroke="#0969da"/>
+<rect x="2" y="24" width="8" height="282" fill="#0969da"/>
+{texts}
+</svg>
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_PAGE = """<!doctype html>
+<html lang="{language}">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; color: #1f2328; background: #f6f8fa; margin: 0; }}
+main {{ max-width: 640px; margin: 0 auto; padding: 24px 16px 40px; }}
+svg {{ display: block; width: 100%; height: auto; }}
+table {{ width: 100%; border-collapse: collapse; background: #fff; margin-top: 24px; }}
+td {{ border: 1px solid #d0d7de; padding: 6px 10px; overflow-wrap: anywhere; }}
+td:last-child {{ width: 38%; }}
+</style>
+<main>
+{picture}{tables}
+</main>
+</html>
+"""
 
 
 class NameRefused(OnnxLabError):
@@ -34,79 +52,11 @@ class NameRefused(OnnxLabError):
 
 @dataclass(frozen=True)
 class Record:
-    """What somebody has done of the course or of a track, on one day.
+    """What somebody has done of the course or of a track: a line, a picture (SVG), a page without scripts."""
 
-    Attributes:
-        name: Whose it is.
-        course: What it is a record of.
-        labs: The title, the points and the possible points of each lab.
-        chapters: The title of each chapter, whether it is done, and what shows that.
-        signer: The class that signs it; "" for a learner's own.
-    """
-
-    name: str
-    course: str
-    labs: tuple[tuple[str, int, int], ...]
-    chapters: tuple[tuple[str, bool, str], ...]
-    signer: str
-
-    @property
-    def lines(self) -> list[str]:
-        """What the picture says below the course's name: sums, the date, versions, who says so."""
-        points, possible = (sum(lab[place] for lab in self.labs) for place in (1, 2))
-        done = tr(
-            "{n} of {count} chapters done", n=sum(row[1] for row in self.chapters), count=len(self.chapters)
-        )
-        total = tr("{points} of {possible} points in the labs", points=points, possible=possible)
-        own = tr("The learner's own record, not signed")
-        signed = tr("Graded and signed by the class {signer}", signer=self.signer)
-        last = ", ".join([date.today().isoformat(), *_versions()])
-        return [
-            *([total] if possible else []),
-            *([done] if self.chapters else []),
-            last,
-            signed if self.signer else own,
-        ]
-
-    def picture(self) -> str:
-        """Return the picture, as SVG."""
-        size = min(32, 720 // max(1, columns_of(self.name)))
-        rows = [(60, 18, "ONNX Lab"), (112, size, self.name), (146, 18, self.course)]
-        rows += [(196 + 30 * n, 22, line) for n, line in enumerate(self.lines[:-2])]
-        rows += [(282 + 22 * n, 14, line) for n, line in enumerate(self.lines[-2:])]
-        texts = "\n".join(
-            f'<text x="32" y="{y}" font-size="{size}">{html.escape(text)}</text>' for y, size, text in rows
-        )
-        return (
-            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 330" role="img" fill="#1f2328" '
-            f'font-family="system-ui, sans-serif">\n<title>{html.escape(self.title)}</title>\n'
-            '<rect x="2" y="2" width="476" height="326" rx="12" fill="#fff" stroke="#0969da"/>\n'
-            f'<rect x="2" y="24" width="8" height="282" fill="#0969da"/>\n{texts}\n</svg>\n'
-        )
-
-    @property
-    def title(self) -> str:
-        """The record in one line."""
-        return " · ".join([self.name, self.course, *self.lines])
-
-    def page(self) -> str:
-        """Return the page, as HTML that loads nothing and runs nothing."""
-        points = [
-            (title, tr("{points} of {possible} points", points=have, possible=possible))
-            for title, have, possible in self.labs
-        ]
-        chapters = [
-            (("\u2713 " if done else "\u2013 ") + title, shown) for title, done, shown in self.chapters
-        ]
-        tables = [(tr("Labs"), points), (tr("Chapters"), chapters)]
-        body = "\n".join(f"<h2>{html.escape(head)}</h2>\n{_table(rows)}" for head, rows in tables if rows)
-        return (
-            f'<!doctype html>\n<html lang="{spoken_language()}">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{html.escape(self.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-            f"<body>\n<main>\n{self.picture()}{body}\n</main>\n</body>\n</html>\n"
-        )
+    title: str
+    picture: str
+    page: str
 
 
 def make_record(
@@ -132,26 +82,37 @@ def make_record(
             name=repr(plain(name, _LONGEST_NAME)),
             most=_LONGEST_NAME,
         )
-    language = spoken_language()
-    return Record(
-        name.strip(),
-        track.titles[language] if track else tr("The whole course"),
-        tuple(
-            (
-                f"{lab.name[3:5]} · {tr(lab.title)}",
-                sum(points.get(e.id, 0) for e in lab.exercises),
-                lab.points,
-            )
-            for lab in labs()
-            if not track or lab.name in track.steps
-        ),
-        tuple(
-            (title_of(score.chapter, language), is_done(score), _shown_by(score))
-            for score in scores
-            if not track or score.chapter in track.steps
-        ),
-        signer,
+    of_labs = [lab for lab in labs() if not track or lab.name in track.steps]
+    have = {lab: sum(points.get(exercise.id, 0) for exercise in lab.exercises) for lab in of_labs}
+    chapters = [score for score in scores if not track or score.chapter in track.steps]
+    language, possible, done = (
+        spoken_language(),
+        sum(lab.points for lab in of_labs),
+        sum(map(is_done, chapters)),
     )
+    course = track.titles[language] if track else tr("The whole course")
+    total = tr("{points} of {possible} points in the labs", points=sum(have.values()), possible=possible)
+    sums = [*[total] * bool(have), tr("{n} of {count} chapters done", n=done, count=len(chapters))]
+    own = tr("The learner's own record, not signed")
+    said_by = tr("Graded and signed by the class {signer}", signer=signer) if signer else own
+    foot = [", ".join([date.today().isoformat(), *_versions()]), said_by]
+    rows = [(60, 18, "ONNX Lab"), (112, min(32, 720 // columns_of(name)), name), (146, 18, course)]
+    rows += [(196 + 30 * number, 22, line) for number, line in enumerate(sums)]
+    rows += [(282 + 22 * number, 14, line) for number, line in enumerate(foot)]
+    texts = [f'<text x="32" y="{y}" font-size="{size}">{escape(text)}</text>' for y, size, text in rows]
+    title = " · ".join([name, course, *sums, *foot])
+    picture = _PICTURE.format(title=escape(title), texts="\n".join(texts))
+    lab_rows = [
+        (tr("Lab {number}: {title}", number=int(lab.name[3:5]), title=tr(lab.title)), f"{n} / {lab.points}")
+        for lab, n in have.items()
+    ]
+    chapter_rows = [
+        (f"{_MARKS[is_done(score)]} {title_of(score.chapter, language)}", _shown_by(score, signer))
+        for score in chapters
+    ]
+    tables = "\n".join(map(_table, filter(None, (lab_rows, chapter_rows))))
+    page = _PAGE.format(language=language, title=escape(title), picture=picture, tables=tables)
+    return Record(title, picture, page)
 
 
 @cache  # a class has many records
@@ -159,13 +120,13 @@ def _versions() -> list[str]:
     return [f"{p.name} {p.installed.partition('+')[0]}" for p in environment()[:3] if p.installed]
 
 
-def _shown_by(score: Score) -> str:
-    """Return what shows how a chapter stands."""
-    if score.known and (name := exercise_for(score.chapter)):
+def _shown_by(score: Score, signer: str) -> str:
+    """Return what shows how a chapter stands; predictions are the learner's word, so no class signs them."""
+    if name := exercise_for(score.chapter) if score.known else "":
         return tr("known: {name}", name=name)
-    return tr("{right} of {total} predictions right", right=score.right, total=score.total)
+    return "" if signer else tr("{right} of {total} predictions right", right=score.right, total=score.total)
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
-    cells = ("".join(f"<td>{html.escape(text)}</td>" for text in row) for row in rows)
+    cells = ("".join(f"<td>{escape(text)}</td>" for text in row) for row in rows)
     return "<table>" + "\n".join(f"<tr>{row}</tr>" for row in cells) + "</table>"

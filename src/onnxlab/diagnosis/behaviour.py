@@ -36,6 +36,7 @@ ENDED_BEFORE = "Not run, and not compared with PyTorch: the trial ended before."
 
 _UNKNOWN = re.compile(r"No Op registered for (\S+)")
 _NOT_INFERRED = re.compile(r"expected to have type but instead is null|No Op registered|No schema registered")
+_POOL_DIFFERS = re.compile(r"op_type:\w*Pool\b.* differ in dimension")
 _HALF_CAST = re.compile(r"Type \(tensor\(float16\)\) of output arg .* expected type \(tensor\(float\)\)")
 _OTHER_SIZES = "Running it at other sizes did not end in time."
 _MOST_REWRITTEN = 200 << 20
@@ -60,14 +61,7 @@ class Trial:
 def try_out(
     file: ModelFile, seconds: float, progress: Callable[[str], None], inputs: Path | None = None
 ) -> Trial:
-    """Check, load and run a file in a process of its own.
-
-    Args:
-        file: The file.
-        seconds: How long that may take.
-        progress: Called with what begins.
-        inputs: Values to run it with, as for `read_values`; None to draw them.
-    """
+    """Check, load and run a file in a process of its own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         structure, rewritten = folder / "structure.onnx", folder / "optimised.onnx"
@@ -215,12 +209,20 @@ def checker(report: Report) -> Iterator[str | Symptom]:
     "The types or shapes that the file declares do not fit its operators.",
     "Correct the declared type, or remove value_info, and infer the shapes again.",
 )
-def inference(report: Report) -> Iterator[str]:
+def inference(report: Report) -> Iterator[str | Symptom]:
     """Shape inference contradicts the file."""
     silent = report["loads"] and _NOT_INFERRED.search(report["error"])  # it has no rule for an operator
     if report["error"] and not silent:
         what = Message("Shape inference fails: {report}", report=plain(report["error"], 200))
-        yield what
+        if report["loads"] and _POOL_DIFFERS.search(report["error"]):
+            why = (
+                "With ceil_mode=1 onnx counts a last window that begins in the padding; PyTorch and ONNX "
+                "Runtime leave it out."
+            )
+            then = "If the pool has ceil_mode=1, leave the declared shape as it is; if not, correct it."
+            yield Symptom("risk", what, why, then, "inference")
+        else:
+            yield what
 
 
 @finding(

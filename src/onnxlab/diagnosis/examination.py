@@ -64,11 +64,7 @@ class Examination:
         return all(symptom.severity not in bad for symptom in self.symptoms)
 
     def verdict(self, option: str) -> str:
-        """Return what was found, what was run at which sizes, and what was not tried, in a line.
-
-        Args:
-            option: What asks for the comparison with PyTorch, where it was not asked for.
-        """
+        """Return what was found, what was run at which sizes, and what was not tried, in a line."""
         count = Counter(symptom.severity for symptom in self.symptoms)
         risks, notes = pluralise(count["risk"], "risk"), pluralise(count["note"], "note")
         left_out = [

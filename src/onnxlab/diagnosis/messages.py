@@ -218,11 +218,7 @@ def shown(text: str) -> str:
 
 
 def script_data(translate: Callable[[str], str] = str) -> dict[str, Any]:
-    """Return the table as plain data for the site's why.js, with expressions that JavaScript reads alike.
-
-    Args:
-        translate: Gives the translation of a text.
-    """
+    """Return the table as plain data for the site's why.js, with expressions that JavaScript reads alike."""
 
     def wordings(texts: tuple[str, ...]) -> list[list[Any]]:
         return [[*expression(text), _needle(text)] for text in texts]

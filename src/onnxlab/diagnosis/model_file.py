@@ -6,7 +6,7 @@ A file of a stranger is read, not run: names, sizes and offsets in it are checke
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -98,9 +98,7 @@ def read_model_file(path: Path) -> ModelFile:
     size, folder = path.stat().st_size, path.absolute().parent.resolve()
     stored: list[StoredTensor] = []
     for tensor, node in tensors(model.graph):
-        weight = _stored(tensor, folder)
-        if node is not None:
-            weight = replace(weight, name=tensor.name or node.output[0], operator=node.op_type)
+        weight = _stored(tensor, folder, node)
         large = weight.size >= _LARGE or bool(weight.problem)
         if large or weight.values_not_finite():
             stored.append(weight)
@@ -116,7 +114,7 @@ def _unnamed(model: onnx.ModelProto, folder: Path) -> Iterator[StoredTensor]:
     for number, graph in enumerate(owners):
         yield from (_stored(sparse.values, folder) for sparse in graph.sparse_initializer)
         if number >= len(owners) - len(model.functions):
-            yield from (_stored(tensor, folder) for tensor, _ in tensors(graph))
+            yield from (_stored(tensor, folder, node) for tensor, node in tensors(graph))
         for node in (node for node in graph.node if node.op_type == "Constant"):
             for attribute in node.attribute:
                 if numbers := [attribute.f] if attribute.name == "value_float" else [*attribute.floats]:
@@ -153,24 +151,26 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
 
 
-def _stored(tensor: onnx.TensorProto, folder: Path) -> StoredTensor:
+def _stored(tensor: onnx.TensorProto, folder: Path, node: onnx.NodeProto | None = None) -> StoredTensor:
     dims = tuple(tensor.dims)
+    # A Constant's tensor has no name of its own.
+    name = tensor.name or ("" if node is None else next(iter(node.output), ""))
     try:
         kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         dtype, size = kind.name, int(np.prod(dims, dtype=object)) * kind.itemsize
     except Exception:  # a type of a newer format, or one without a kind in NumPy
-        return StoredTensor(tensor.name, f"type {tensor.data_type}", dims, 0, None)
+        return StoredTensor(name, f"type {tensor.data_type}", dims, 0, None)
+    array, problem = None, ""
     try:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             array = _external(tensor, folder, kind, size)
         else:
             array = tensor_array(tensor) if size >= _LARGE or "float" in dtype else None
     except (ModelNotReadable, OSError, ValueError) as error:
-        if size < _LARGE and tensor.data_location != onnx.TensorProto.EXTERNAL:  # the checker reports it
-            return StoredTensor(tensor.name, dtype, dims, size, None)
-        problem = str(getattr(error, "strerror", None) or error).splitlines()[0]
-        return StoredTensor(tensor.name, dtype, dims, size, None, plain(problem, 200))
-    return StoredTensor(tensor.name, dtype, dims, size, array)
+        # The checker reports a small one.
+        if size >= _LARGE or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            problem = plain(str(getattr(error, "strerror", None) or error).splitlines()[0], 200)
+    return StoredTensor(name, dtype, dims, size, array, problem, "" if node is None else node.op_type)
 
 
 def _external(

@@ -133,7 +133,7 @@ def compare_files(
             raise NoProvider(*report["lines"])
     names = (plain(first.name, 60), plain(second.name, 60))
     if names[0] == names[1]:
-        names = ("the first file", "the second file")
+        names = (Message("the first file"), Message("the second file"))
     return pair_of(structure, reports, names, _unfinished(reports, ended, seconds, names))
 
 
@@ -192,14 +192,7 @@ def _unfinished(reports: Sequence[Report], ended: Ended, seconds: float, names: 
 
 
 def pair_of(structure: str, reports: Sequence[Report], names: tuple[str, str], unfinished: str = "") -> Pair:
-    """Return the comparison that the reports of a trial make.
-
-    Args:
-        structure: What differs in the graphs.
-        reports: The steps of the trial.
-        names: What to call the files.
-        unfinished: Why the trial did not end.
-    """
+    """Return the comparison that the reports of a trial make."""
     runs = [report for report in reports if report["step"] == "run"]
     rows = _worst_rows(runs)
     compared = [row for row in rows if row["compared"]]
@@ -258,7 +251,7 @@ def _load_or_nothing(reports: Sequence[Report], names: tuple[str, str]) -> Itera
                 reason=reason,
             )
         elif report["step"] == "nothing":
-            yield Message("Nothing was compared: {why}.", why=plain(report["why"], 300).rstrip("."))
+            yield Message("Nothing was compared: {why}.", why=report["why"])
         elif report["step"] == "random":
             yield "The first file makes other outputs when it runs again: random nodes, or training mode."
             return
@@ -332,9 +325,7 @@ def _origin(reports: Sequence[Report], names: tuple[str, str]) -> Iterator[str]:
     if origin is None:
         return
     if origin["error"]:
-        yield Message(
-            "The first divergence was not looked for: {reason}.", reason=origin["error"].rstrip(".")
-        )
+        yield Message("The first divergence was not looked for: {reason}.", reason=origin["error"])
         return
     if origin["suspects"]:
         first, *others = origin["suspects"]
@@ -408,7 +399,9 @@ def _repaired(origin: Report, repaired: float | None) -> str:
 
 
 def _sizes(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{plain(name, 30)} = {size}" for name, size in sizes.items()) or "its fixed sizes"
+    return ", ".join(f"{plain(name, 30)} = {size}" for name, size in sizes.items()) or Message(
+        "its fixed sizes"
+    )
 
 
 def _tried(reports: Sequence[Report]) -> str:
@@ -426,5 +419,5 @@ def _tried(reports: Sequence[Report]) -> str:
     return Message(
         "Run: {count} with drawn values, at {sizes}. Not tried: your own values (--inputs FILE.npz).",
         count=pluralise(len(runs), "comparison"),
-        sizes=listed or "the fixed sizes",
+        sizes=listed or Message("the fixed sizes"),
     )

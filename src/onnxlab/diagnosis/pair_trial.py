@@ -19,6 +19,7 @@ import onnx
 from onnx.external_data_helper import uses_external_data
 
 from onnxlab.errors import ModelNotReadable
+from onnxlab.message import Message
 from onnxlab.model.distance import Array, magnitude
 from onnxlab.model.graph import declared, tensor_array, weight_array
 from onnxlab.model.load import load_alone, tensors
@@ -112,7 +113,8 @@ class _Trial:
         elif len(names[0]) == len(names[1]):
             self.renamed = dict(zip(names[1], names[0], strict=True))
         else:
-            self.tell({"step": "nothing", "why": f"their inputs are {names[0]} and {names[1]}"})
+            why = Message("their inputs are {first} and {second}", first=names[0], second=names[1])
+            self.tell({"step": "nothing", "why": why})
             return
         if self.options.inputs:
             self._run_given()
@@ -127,13 +129,18 @@ class _Trial:
         refusals = []
         for number, values in enumerate(read_values(Path(self.options.inputs)), 1):
             if missing := [name for name in self.inputs[0] if name not in values]:
-                listed = f"{', '.join(missing)}, only for {', '.join(values)}"
-                self.tell({"step": "nothing", "why": f"no values are given for {listed}"})
+                why = Message(
+                    "no values are given for {names}, only for {other_names}",
+                    names=plain(", ".join(missing), 150),
+                    other_names=plain(", ".join(values), 150),
+                )
+                self.tell({"step": "nothing", "why": why})
                 return
             refusals.append(self._run_both({"set": number}, values))
         if all(any(refused) for refused in refusals):
-            why = next(filter(None, refusals[0]))
-            self.tell({"step": "nothing", "why": f"they refuse the values that are given: {why}"})
+            reason = plain(next(filter(None, refusals[0])), 300).rstrip(".")
+            why = Message("they refuse the values that are given: {reason}", reason=reason)
+            self.tell({"step": "nothing", "why": why})
 
     def _run_drawn(self) -> None:
         if conflict := self._conflict():
@@ -141,8 +148,11 @@ class _Trial:
             return
         inputs, fixed = ModelInputs(with_shapes(self._joint())), self._fixed
         if inputs.undrawable:
-            [(name, why), *_] = inputs.undrawable.items()
-            self.tell({"step": "nothing", "why": f"no values can be drawn for the input {name}: {why}"})
+            [(name, reason), *_] = inputs.undrawable.items()
+            why = Message(
+                "no values can be drawn for the input {name}: {reason}", name=plain(name, 60), reason=reason
+            )
+            self.tell({"step": "nothing", "why": why})
             return
         self._weights = self._weights_of_the_other()
         self._rows_of = self._rows_that_differ(inputs)
@@ -154,8 +164,9 @@ class _Trial:
                 base = {**start, **fixed}
                 break
         if base is None:
-            why = next(filter(None, refused), "")
-            self.tell({"step": "nothing", "why": f"they do not run with the same inputs: {why}"})
+            reason = plain(next(filter(None, refused), ""), 300).rstrip(".")
+            why = Message("they do not run with the same inputs: {reason}", reason=reason)
+            self.tell({"step": "nothing", "why": why})
             return
         for seed in inputs.seeds:
             self._at(inputs, base, seed)
@@ -178,7 +189,11 @@ class _Trial:
             fixed = [(a, b) for a, b in zip(ours.dims, theirs.dims, strict=False) if isinstance(a, int)]
             differ = any(isinstance(b, int) and a != b for a, b in fixed)
             if len(ours.dims) != len(theirs.dims) or differ:
-                return f"no shape fits the input {ours.name} of both: {ours.type}, {theirs.type}"
+                return Message(
+                    "no shape fits the input {ours.name} of both: {ours.type}, {theirs.type}",
+                    ours=ours,
+                    theirs=theirs,
+                )
         return ""
 
     def _joint(self) -> onnx.ModelProto:
@@ -304,8 +319,8 @@ class _Trial:
         self.tell({"step": "run", "sizes": dict(sizes), "rows": [asdict(row) for row in rows]})
         for name, output in zip(self.outputs[0], results[0], strict=True):
             if isinstance(output, np.ndarray) and output.dtype.kind == "f" and np.isfinite(output).any():
-                values = output[np.isfinite(output)]
-                ends = [*self.ranges.get(name, ()), float(values.min()), float(values.max())]
+                finite = output[np.isfinite(output)]
+                ends = [*self.ranges.get(name, ()), float(finite.min()), float(finite.max())]
                 self.ranges[name] = [min(ends), max(ends)]
         return refused
 
@@ -328,8 +343,12 @@ class _Trial:
         own = dict(zip(first, ours, strict=True))
         return [
             *self._paired(common, [own[name] for name in common], [by_name[name] for name in common]),
-            *(Row(name, "", None, None, "only in the first") for name in first if name not in by_name),
-            *(Row(name, "", None, None, "only in the second") for name in second if name not in own),
+            *(
+                Row(name, "", None, None, Message("only in the first"))
+                for name in first
+                if name not in by_name
+            ),
+            *(Row(name, "", None, None, Message("only in the second")) for name in second if name not in own),
         ]
 
     def _paired(self, names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any]) -> list[Row]:
@@ -345,7 +364,13 @@ class _Trial:
         try:
             names = [[place for place, _ in side] for side in leaves]
             if names[0] != names[1]:
-                return Row(name, shapes, None, None, f"other elements: {names[0][:5]}, {names[1][:5]}")
+                return Row(
+                    name,
+                    shapes,
+                    None,
+                    None,
+                    Message("other elements: {first}, {second}", first=names[0][:5], second=names[1][:5]),
+                )
             scale = max((_scale(leaf) for _, leaf in leaves[0]), default=0.0)
             allowed = max(self.atol, self.rtol * scale)
             nothing = 0.0 if leaves[0] else None
@@ -371,7 +396,7 @@ class _Trial:
         self.tell({"step": "looking"})
         files = sum(Path(model).stat().st_size for model in self.options.models)
         if files + sum(map(_bytes_beside, self.structures)) > _LARGEST_SEARCHED:
-            self.tell({"step": "origin", "error": "the files are larger than 1 GiB together"})
+            self.tell({"step": "origin", "error": Message("the files are larger than 1 GiB together")})
             return
         try:
             origin = error_origin(*self.options.models, (feeds[0], feeds[1]))
@@ -379,7 +404,7 @@ class _Trial:
             self.tell({"step": "origin", "error": short_reason(error)})
             return
         nested = self.nested and not (origin.most or origin.suspects)
-        why = "a list or a map differs" if nested else ""
+        why = Message("a list or a map differs") if nested else ""
         self.tell({"step": "origin", "error": why, **_plain_origin(origin)})
 
 
@@ -489,16 +514,16 @@ def _described(a: Any, b: Any, problem: str) -> str:  # noqa: ANN401 - as above
     if not problem or ours.shape != theirs.shape:
         return plain(problem, 120)
     if ours.dtype.kind in "OSU" and theirs.dtype.kind in "OSU":
-        return f"{np.count_nonzero(ours != theirs)} of {ours.size} texts differ"
+        count = np.count_nonzero(ours != theirs)
+        return Message("{count} of {total} texts differ", count=count, total=ours.size)
     if ours.dtype.kind == theirs.dtype.kind == "f":
         only = [
             int(np.count_nonzero(np.isnan(x) & ~np.isnan(y))) for x, y in ((ours, theirs), (theirs, ours))
         ]
-        counts = [
-            f"{count} in the {which}" for count, which in zip(only, ("first", "second"), strict=True) if count
-        ]
-        if counts:
-            return f"NaN: {', '.join(counts)} only"
+        if any(only):
+            return Message(
+                "NaN only in the first: {first}; only in the second: {second}", first=only[0], second=only[1]
+            )
     return problem
 
 

@@ -3,6 +3,7 @@
 Run as a program by `against`, it reports what runs, and what was found.
 """
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -37,6 +38,13 @@ from onnxlab.runtime.values import ModelInputs, read_values, with_shapes
 
 _ATOL = 1e-4
 _EXAMPLE = Message("the example")
+_TRAINING = Symptom(
+    "note",
+    "The factory's module is in training mode, where its outputs are others: it was compared in eval mode.",
+    "Compared with that module as it is, the file looks wrong, by chance or by the batch, and is not.",
+    "Call model.eval() before the export and before every comparison.",
+    "training",
+)
 _NOT_INSIDE = "The values inside were not compared: the time was up.", "Give more time with --seconds."
 
 
@@ -81,7 +89,7 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
             name2=plain(type(network).__name__, 80),
             count=len(inputs),
         )
-    return network.eval(), inputs
+    return network, inputs
 
 
 def _is_path(place: str) -> bool:
@@ -144,6 +152,8 @@ def compare_with(
         NoReference: If there is no such factory.
     """
     network, example = reference(name)
+    given_in_training = network.training
+    network.eval()
     given_as, example = example, _as_arrays(example)
     has_lists = example is not given_as
 
@@ -224,13 +234,27 @@ def compare_with(
     done = Message("Compared with PyTorch at {tried}.", tried=_axes(at) or _EXAMPLE)
     wrong = next((what for what in tried if rows[what].problem), None)
     if wrong is None:
-        yield Compared((_agreement(at),), done, left_out)
+        differs = given_in_training and _training_differs(network, given_as)
+        yield Compared((_agreement(at), *([_TRAINING] if differs else [])), done, left_out)
         return
     values, stale = dict(cases).get(wrong, dict(fed)), _other_weight(network, path)
     for inner in (lambda: _NOT_INSIDE, lambda: _inner_values(network, path, _call(example, fed, values))):
         yield Compared((_symptom(wrong, rows[wrong], cause, stale, inner),), done, left_out)
         if stale:
             return
+
+
+def _training_differs(network: torch.nn.Module, example: tuple[Any, ...]) -> bool:
+    """Whether a module in eval mode returns something else for the example in training mode."""
+    try:
+        with torch.no_grad():
+            leaves = [
+                pytree.tree_leaves(mode(*copy.deepcopy(example)))
+                for mode in (network, copy.deepcopy(network).train())
+            ]
+        return any(not np.array_equal(a, b) for a, b in zip(*leaves, strict=True))
+    except Exception:  # a module that cannot be copied, or trains on more than one element
+        return False
 
 
 def _shapes(values: Any) -> str:  # noqa: ANN401 - as above
@@ -342,7 +366,7 @@ def _inner_values(network: torch.nn.Module, path: Path, tensors: tuple[Any, ...]
     except Exception as error:  # a module that cannot be captured, or a file that cannot be cut
         reason = plain(named_reason(error), 160)
         return (
-            f"The values inside were not compared: {reason}",
+            Message("The values inside were not compared: {reason}", reason=reason),
             "Compare each part of forward by itself, the first one first.",
         )
     if first is None:

@@ -453,7 +453,7 @@ def _differing_mode(node: onnx.NodeProto) -> str:
     if node.op_type == "Resize" and mode == "cubic":
         return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "Resize" and coordinates in ("tf_crop_and_resize", "half_pixel_symmetric"):
-        return Message("{name} by {mode}", name=node.op_type, mode=coordinates)
+        return Message("{name} in mode {mode}", name=node.op_type, mode=coordinates)
     if node.op_type == "Pad" and mode == "wrap":
         return Message("{name} in mode {mode}", name=node.op_type, mode=mode)
     if node.op_type == "MaxPool" and len(node.output) > 1 and node.output[1]:

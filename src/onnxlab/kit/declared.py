@@ -100,15 +100,7 @@ def numbers(
     atol: float = 1e-5,
     rtol: float = 1e-5,
 ) -> Judge:
-    """Require PyTorch's outputs.
-
-    Args:
-        export: The export.
-        *samplers: Draw the sets of inputs, in order.
-        look_at: Where to look if the numbers differ, as for `require_numbers`.
-        atol: As for `require_numbers`.
-        rtol: As for `require_numbers`.
-    """
+    """Require PyTorch's outputs."""
 
     def judge(work: Work, random: np.random.Generator) -> None:
         inputs: list[Any] = []

@@ -33,10 +33,6 @@ _JUDGED_LATER = (Stage.CHECK, Stage.LOAD, Stage.RUN)
 def axis_options(exporter: Exporter, axes: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
     """Return the options of an export that name its inputs and their dynamic axes.
 
-    Args:
-        exporter: Which exporter.
-        axes: The inputs in order; for each, its dynamic axes and their names.
-
     Example:
         >>> axis_options(Exporter.TORCH_EXPORT, {"x": {0: "batch"}})
         {'input_names': ['x'], 'dynamic_shapes': ({0: 'batch'},)}
@@ -49,11 +45,7 @@ def axis_options(exporter: Exporter, axes: Mapping[str, Mapping[int, str]]) -> d
 def of_both_exporters(
     *judges: Callable[[Exporter, Work, np.random.Generator], None],
 ) -> tuple[Judge, ...]:
-    """Return judges that ask the same of each exporter's model.
-
-    Args:
-        *judges: Judges whose first argument is the exporter.
-    """
+    """Return judges that ask the same of each exporter's model."""
     return tuple(functools.partial(judge, exporter) for exporter in Exporter for judge in judges)
 
 

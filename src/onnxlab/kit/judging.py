@@ -206,11 +206,6 @@ def difference(
 
     Small inputs are shown whole: it is not known which of their elements the differing one depends on.
 
-    Args:
-        counterexample: The counterexample.
-        outputs: The names of the model's outputs.
-        arguments: The names of the inputs.
-
     Example:
         >>> counterexample = Counterexample((np.array([2, -2]),), 0, (1,), -2, 0, (np.array(-2),), "")
         >>> difference(counterexample, ["y"], ["x"])
@@ -437,11 +432,6 @@ def require_well_formed(model: onnx.ModelProto, where: str, look_at: str = _MAKE
     """Require that the full check accepts a model.
 
     Compare the interface first: an output too many is often one without a type.
-
-    Args:
-        model: The model.
-        where: A description of the drawn model it was made from.
-        look_at: Where to look if the refusal is of no known kind.
     """
     try:
         onnx.checker.check_model(model, full_check=True)

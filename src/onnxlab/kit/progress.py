@@ -153,7 +153,7 @@ def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path
             write_atomically(path, json.dumps(state, indent=1), mode=0o600)
             return message
     except CannotWrite as error:
-        return f"Progress is not kept: {error.what}"
+        return Message("Progress is not kept: {reason}", reason=error.what)
     except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
         return Message("Progress is not kept: {path} cannot be written ({error}).", path=path, error=error)
 
@@ -193,12 +193,7 @@ def _read_locked(path: Path) -> tuple[_State, str]:
 
 
 def _parsed(path: Path) -> _State:
-    """Return the entries; none if there is no file.
-
-    Raises:
-        ValueError: If the file is damaged; `RecursionError` if it is nested too deeply.
-        OSError: If it cannot be read.
-    """
+    """Return the entries; none if there is no file."""
     try:
         state = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

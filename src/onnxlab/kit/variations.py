@@ -39,11 +39,7 @@ def shuffle_nodes(random: np.random.Generator, model: onnx.ModelProto) -> None:
 
 
 def nest_names(random: np.random.Generator, model: onnx.ModelProto) -> dict[str, str]:
-    """Rename the inner values: each name begins with those of all values made before it, as v, vv, vvv.
-
-    Returns:
-        The new names by the old ones.
-    """
+    """Rename the inner values, each with all names before it in front: v, vv; return the new by the old."""
     outputs = {value.name for value in model.graph.output}
     made = [name for node in model.graph.node for name in node.output if name and name not in outputs]
     taken = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}
@@ -163,13 +159,7 @@ def call_function(random: np.random.Generator, model: onnx.ModelProto, node: onn
 
 
 def vary(random: np.random.Generator, model: onnx.ModelProto, *, keep_names: bool = False) -> None:
-    """Change about half of how a graph is written: the names of nodes and values, the order, the domains.
-
-    Args:
-        random: The generator.
-        model: The model.
-        keep_names: Whether values keep their names.
-    """
+    """Change about half of how a graph is written: the names of nodes and values, the order, the domains."""
     variations: tuple[Variation, ...] = (unname_nodes, shuffle_nodes, nest_names, add_domain)
     for variation in variations:
         if random.integers(2) and not (keep_names and variation is nest_names):

@@ -190,12 +190,7 @@ class Work:
 
 
 def _parse_array(data: bytes) -> Array:
-    """Return the array in an NPY file; only what is in the file is allocated, whatever its header says.
-
-    Raises:
-        ValueError: If it is no such file, or its header and its size disagree.
-        Exception: As NumPy's reader of headers does.
-    """
+    """Return the array in an NPY file; only what is in the file is allocated, whatever its header says."""
     file = io.BytesIO(data)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     version = np.lib.format.read_magic(file)

@@ -363,12 +363,9 @@ def summary(model: ModelLike) -> GraphSummary:
 
 
 def edges(model: ModelLike) -> tuple[dict[str, GraphNode], dict[str, list[str]]]:
-    """Return which node makes each value of the main graph, and which values each node reads.
+    """Return the maker of each value of the main graph, by name, and what each node reads, by its path.
 
     A Loop, If or Scan node also reads what its bodies read from outside.
-
-    Returns:
-        The maker of each value, by the value's name; the names of the values read, by the node's path.
 
     Example:
         >>> from onnxlab.history import recorded_graph

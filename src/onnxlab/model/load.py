@@ -59,10 +59,11 @@ def load(model: ModelLike) -> onnx.ModelProto:
         ...
     """
     if isinstance(model, onnx.ModelProto):
-        return _complete(model, "The model")
+        return _complete(model, Message("The model"))
     if isinstance(model, bytes | bytearray | memoryview):
         data = bytes(model)
-        return _complete(_parse(data, f"The {len(data):,} bytes given"), "The model")
+        given = Message("The {count:,} bytes given", count=len(data))
+        return _complete(_parse(data, given), Message("The model"))
     if isinstance(model, str | PathLike):
         return _load_file(path_of(model))
     # isinstance with a protocol would read the property, which may be costly, twice.
@@ -197,12 +198,8 @@ def _what_else(head: bytes) -> tuple[str, str]:
     return "The file is damaged, cut off, or of another kind.", again
 
 
-def require_text(model: onnx.ModelProto, name: str = "The model") -> None:
+def require_text(model: onnx.ModelProto, name: str = Message("The model")) -> None:
     """Refuse a model with a string that is not UTF-8: protobuf then gives bytes where a string is expected.
-
-    Args:
-        model: The model.
-        name: What the message calls it.
 
     Raises:
         ModelNotReadable: If a string is not UTF-8.
@@ -269,9 +266,6 @@ def tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.Nod
 
 def strip_origins(message: Proto) -> None:
     """Remove, in place, the paths of source files: all metadata, and the stack traces of nodes.
-
-    Args:
-        message: The model, or a part of it.
 
     Example:
         >>> node = onnx.helper.make_node("Relu", ["x"], ["y"])

@@ -16,10 +16,6 @@ Network = TypeVar("Network", bound=nn.Module)
 def with_weights(network: Network, weights: Traversable) -> Network:
     """Load the weights of a safetensors file into a network, and put it into inference mode.
 
-    Args:
-        network: A new network; it is changed and returned.
-        weights: The file, with one tensor for each parameter and buffer.
-
     Raises:
         ModelNotReadable: If the file is missing or damaged, or belongs to another network.
     """

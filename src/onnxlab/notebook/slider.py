@@ -59,8 +59,8 @@ def slider(
 
     handle.observe(redraw, "value")
     here = tr(
-        "Here for {name} = {start}. With a running kernel, a slider stands in this place.",
-        name=tr(name),
+        "Here for {label} = {start}. With a running kernel, a slider stands in this place.",
+        label=name,  # a gap called name would stay English
         start=start,
     )
     hint = f"<p><em>{here}</em></p>"

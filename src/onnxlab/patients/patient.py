@@ -93,12 +93,7 @@ class Outcome:
 
 
 def outcome(patient: Patient, module: torch.nn.Module | None = None) -> Outcome:
-    """Export the module, or another in its place, and compare it with what the patient should compute.
-
-    Args:
-        patient: The patient.
-        module: A repair; by default the ill module itself.
-    """
+    """Export the module, or another in its place, and compare it with what the patient should compute."""
     torch.manual_seed(0)
     with silenced():
         made = patient.exported(module)

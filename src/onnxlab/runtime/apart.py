@@ -54,16 +54,13 @@ class Ended:
 def run_apart(
     module: str, arguments: Sequence[str], folder: Path, seconds: float
 ) -> tuple[list[dict[str, Any]], Ended]:
-    """Run a module of this package in a process of its own, which starts in a folder without Python files.
+    """Run a module of this package in a process of its own; return its reports, and how it ended.
 
     Args:
         module: The module; it reports with `say`, first of all that it has started.
         arguments: What it gets.
         folder: Where it starts; `-P` keeps even that off the path.
         seconds: How long it may take; its start, slow on a busy machine, is not counted.
-
-    Returns:
-        Its reports, and how it ended.
     """
     command = [sys.executable, "-P", "-m", module, *arguments]
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile() as errors:

@@ -12,7 +12,6 @@ from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
-from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.session import feeds, open_session
 
 if TYPE_CHECKING:
@@ -58,9 +57,6 @@ def first_divergence(
             its type.
         atol: The same as an absolute difference, which is added.
 
-    Returns:
-        The first value that differs, or None.
-
     Example:
         >>> import numpy as np
         >>> from onnxlab.history import recorded_graph
@@ -70,6 +66,8 @@ def first_divergence(
         >>> print(first_divergence(silu, {"2": zeros + 1}, zeros))
         2 made by Sigmoid, Mul: differs by 1
     """
+    from onnxlab.runtime.comparison import compare_outputs  # loads torch, which a run of a file does without
+
     names = [name for name in inner_values(model) if name in expected]
     actual = intermediates(model, *inputs, names=names) if names else {}
     for name in names:
@@ -186,10 +184,6 @@ def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dic
     The torch.export exporter names most values of an ONNX graph after the nodes of
     `ONNXProgram.exported_program`, so these are the expected values of the runtime.
 
-    Args:
-        program: The program.
-        *inputs: The arguments of the module's `forward`.
-
     Returns:
         Tensors only: a node that gives a tuple is left out, the nodes that unpack it are not.
 
@@ -199,7 +193,7 @@ def program_values(program: "torch.export.ExportedProgram", *inputs: Any) -> dic
         >>> {name: value.tolist() for name, value in program_values(program, torch.zeros(2)).items()}
         {'silu': [0.0, 0.0]}
     """
-    import torch  # here: the rest of this module, a run of a file, does without
+    import torch
 
     values: dict[str, Array] = {}
 

@@ -194,7 +194,7 @@ _IDLE = """idle = nodes.add()
     idle.CopyFrom(next(node for node in nodes if node.op_type == "Attention"))
     idle.name, idle.output[:] = "idle", ["idle"]
     return model"""
-_FROZEN = "The example had 1 token and a cache of 0"
+_FROZEN = "The example's text had length 1, its cache 0"
 
 CONTRACTS = {
     "cached-decoder": Contract(

@@ -88,6 +88,7 @@ def committed() -> Edition:
     return Edition(ROOT, "zh")
 
 
+@pytest.mark.slow
 def test_no_translation_is_wrong_and_no_file_out_of_step(committed):
     assert list(committed.faults()) == []
 
@@ -408,13 +409,19 @@ def test_coverage_is_translated_row_by_row_with_the_headings_of_the_chapters():
     ]
     words = {text: f"<{text}>" for text in texts}
     chapters = {"02": {"1. Where?": "1. W", "2. Why?": "2. Y"}, "99": {}}
-    lines = translated_coverage(COVERAGE, words, chapters, "zh").splitlines()
+    lines = translated_coverage(COVERAGE, words, chapters, "zh", "!").splitlines()
     assert lines[:5] == ["# <A title>", "", "[English](coverage.md)", "", "<Two lines.>"]
     assert lines[8:10] == [
-        "| <a loop stays> | 02\uff1a*W*\u3001*Y*\uff1b99\uff1a*Old* "
+        "| <a loop stays> | 02\uff1a*W*\u3001*Y*\uff1b99\uff1a*Old!* "
         "| <outdated since> torch 1.10<at the latest>\uff1a<it is `Loop`> "
         "| [02#a1](../notebooks/zh/02_a.ipynb) |",
         "| <a view> | - | <not tested here> | - |",
+    ]
+    lines = translated_coverage(COVERAGE, {}, {}, "zh", "!").splitlines()
+    assert [lines[0], lines[4], lines[9]] == [
+        "# A title",
+        "Two lines.!",
+        "| a view! | - | not tested here! | - |",
     ]
 
 

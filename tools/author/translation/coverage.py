@@ -28,15 +28,15 @@ def coverage_sources(document: str) -> Iterator[Source]:
 
 
 def translated_coverage(
-    document: str, words: Mapping[str, str], chapters: Mapping[str, Mapping[str, str]], language: str
+    document: str,
+    words: Mapping[str, str],
+    chapters: Mapping[str, Mapping[str, str]],
+    language: str,
+    mark: str,
 ) -> str:
-    """Return the document in another language; a text without a translation stays English.
+    """Return the document in another language; a text without a translation stays English, and is marked.
 
-    Args:
-        document: The English document.
-        words: The translations of its texts.
-        chapters: The translations of each chapter, by the chapter's number.
-        language: The language, as "zh".
+    The mark follows such a text; a heading would have it in its anchor.
     """
     headings = {
         (number, text[found.end() :]): _NUMBER.sub("", translation, count=1)
@@ -44,7 +44,7 @@ def translated_coverage(
         for text, translation in texts.items()
         if (found := _NUMBER.match(text))
     }
-    blocks = [_translated(block, words, headings, language) for block in _blocks(document)]
+    blocks = [_translated(block, words, headings, mark) for block in _blocks(document)]
     text = "\n".join(blocks).replace("](../notebooks/", f"](../notebooks/{language}/")
     other = DOCUMENT.with_suffix(f".{language}.md").name
     return text.replace(f"[{LANGUAGES[language]}]({other})", f"[English]({DOCUMENT.name})")
@@ -87,10 +87,10 @@ def _texts(block: str) -> Iterator[tuple[str, str]]:
 
 
 def _translated(
-    block: str, words: Mapping[str, str], headings: Mapping[tuple[str, str], str], language: str
+    block: str, words: Mapping[str, str], headings: Mapping[tuple[str, str], str], mark: str
 ) -> str:
     def of(text: str) -> str:
-        return words.get(text, text)
+        return words.get(text) or text + mark * (not block.startswith("#"))
 
     if not block or block.startswith("[") or not set(block) - set("|-"):
         return block
@@ -105,13 +105,13 @@ def _translated(
     word = f"{of(verdict['word'])}{verdict['release'] or ''}"
     limit = of(verdict["limit"]) if verdict["limit"] else ""
     comment = f"\uff1a{of(verdict['comment'])}" if verdict["comment"] else ""
-    where = _SECTION.sub(lambda section: _section(section, headings), columns[1]).rstrip("\uff1b")
+    where = _SECTION.sub(lambda section: _section(section, headings, mark), columns[1]).rstrip("\uff1b")
     return f"| {of(columns[0])} | {where} | {word}{limit}{comment} | {columns[3]} |"
 
 
-def _section(section: re.Match[str], headings: Mapping[tuple[str, str], str]) -> str:
+def _section(section: re.Match[str], headings: Mapping[tuple[str, str], str], mark: str) -> str:
     english = re.findall(r"\*(.+?)\*(?:, |$)", section["headings"])
-    names = "\u3001".join(f"*{headings.get((section['chapter'], name), name)}*" for name in english)
+    names = "\u3001".join(f"*{headings.get((section['chapter'], name), name + mark)}*" for name in english)
     return f"{section['chapter']}\uff1a{names}\uff1b"
 
 

@@ -32,11 +32,7 @@ _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 
 
 class Edition:
-    """The course in one language, below a repository's root.
-
-    Attributes:
-        catalogues: Each catalogue by its name, merged with the present texts.
-    """
+    """The course in one language, with its catalogues as they are after a merge with the present texts."""
 
     def __init__(self, root: Path, language: str) -> None:
         self._root, self._language = root, language
@@ -47,10 +43,9 @@ class Edition:
         self.catalogues = {name: self._merged(name, texts) for name, texts in self._sources().items()}
 
     def update(self) -> list[Path]:
-        """Write the catalogues and the files made from them; a lab that somebody has worked in is left alone.
+        """Write the catalogues and what is made from them; return the files that changed.
 
-        Returns:
-            The files that changed.
+        A lab that somebody has worked in is left alone.
         """
         changed = []
         for name, catalogue in self.catalogues.items():
@@ -187,7 +182,8 @@ class Edition:
             document = (self._root / DOCUMENT).read_text("utf-8")
             texts = {name: _translations(catalogue) for name, catalogue in self.catalogues.items()}
             chapters = {name.partition("_")[0]: texts[name] for name in texts}
-            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language)
+            mark = _UNTRANSLATED[self._language]
+            translated = translated_coverage(document, texts[DOCUMENT.stem], chapters, self._language, mark)
             yield self._root / DOCUMENT.with_suffix(f".{self._language}.md"), translated
 
     def _words(self) -> dict[str, dict[str, Any]]:
@@ -292,13 +288,6 @@ def generated(
     """Return a notebook in another language; texts without a translation stay English.
 
     `onnxlab.language` must be set to the language: it translates the outputs.
-
-    Args:
-        notebook: The English notebook.
-        path: Its path in the course, as "notebooks/02_trace_and_script.ipynb".
-        words: The translations of its texts.
-        language: The language, as "zh".
-        exists: Tells whether the course has a file.
     """
     result = copy.deepcopy(notebook)
     spoken, asked = False, dict[str, str]()

@@ -56,13 +56,7 @@ class Glossary:
 
 
 def faults(entry: polib.POEntry, glossary: Glossary, shown: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield the faults of a translation.
-
-    Args:
-        entry: The entry.
-        glossary: The terms.
-        shown: What tables show for an English word, which a text may quote.
-    """
+    """Yield the faults of a translation, which may quote what tables show for an English word."""
     english, translation, kind = entry.msgid, entry.msgstr, entry.comment
     if kind == "drawing":
         if len(english.split("\n")) != len(translation.split("\n")):

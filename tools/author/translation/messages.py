@@ -68,6 +68,8 @@ _ELSEWHERE = (
     "{operator} {name} output {number}",  # finished, as the maker of a value in a saved comparison of graphs
     "{number} risk{s}",
     "{number} note{s}",
+    "{number} comparison{s}",
+    "{number} set{s}",
     "{count} wrong, {number} risk{s}, {more} note{s2}.",  # finished, in a saved output
     # chapter 14's `live_note`s, whose gaps are filled in other cells
     "faster",
@@ -97,6 +99,7 @@ _ELSEWHERE = (
     "a class: hand out the labs, serve the course, watch, collect",
     "grade a class's labs",
     # argparse
+    "Example: {code}",
     "options",
     "positional arguments",
     "commands",
@@ -142,9 +145,6 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
     """Yield the messages for learners: the template, its kind (title, part, hint, message), and the file.
 
     A word that stands alone has a context, too.
-
-    Args:
-        package: The folder of the package `onnxlab`.
     """
     yield from ((text, "message", "elsewhere") for text in _ELSEWHERE)
     yield from ((word, "message", "model/diff", gap) for gap, word in _IN_GAPS)

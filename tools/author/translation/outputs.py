@@ -47,12 +47,9 @@ ALONE = ("all three", "both", "is", "neither", "none", "nothing", "nowhere")
 
 
 def translate_output(output: dict[str, Any], source: str, asked: dict[str, str]) -> None:
-    """Translate the texts in an output of a cell.
+    """Translate, in place, the texts in an output of a cell.
 
-    Args:
-        output: One output of the cell; it is changed.
-        source: The cell's code.
-        asked: The contexts of words in the questions above, which an answer repeats; a question adds its own.
+    An answer repeats words of the questions above, whose contexts were asked; a question adds its own.
     """
     if output["output_type"] == "stream":
         if "expect_error(" in source or "expect_warning(" in source:
@@ -188,11 +185,7 @@ def shown_texts(notebook: dict[str, Any], recorded: Collection[str]) -> Iterator
 
     A text that was composed has gaps. Only strings of a cell's code count: other texts were computed by
     PyTorch or ONNX and are the same in every language. The texts of `live_note` and the name of a slider's
-    number are in no saved output, so they come from the code.
-
-    Args:
-        notebook: The notebook, with its outputs.
-        recorded: Texts of recorded facts, which it may show although its code does not have them.
+    number are in no saved output, so they come from the code. A notebook may also show recorded texts.
     """
     literals, patterns = _strings(notebook)
     literals |= set(recorded)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -117,6 +118,9 @@ def test_a_learner_from_the_sign_in_to_the_feedback(room, pages, tmp_path):
     expect(page.locator(".jp-Notebook")).to_be_visible()
     see_the_first_graph(page)
     solve(page, room)
+    page.locator(".jp-SideBar [data-id=onnxlab-course]").click()
+    course = page.get_by_role("region", name="ONNX Lab")
+    expect(course.get_by_role("button", name=re.compile("^Lab 4: .* 2 of .* points, begun"))).to_be_attached()
 
     results = tmp_path / "results"
     assert cli.main(["class", "take", str(room.folder)]) == 0

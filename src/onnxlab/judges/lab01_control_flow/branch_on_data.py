@@ -55,7 +55,8 @@ def every_model(
     def judge_all(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
         for number, name in enumerate(model_names(exporter), 1):
             try:
-                with trying(f"call {number}, for the {exporter} exporter", exporter=exporter.value):
+                case = Message("call {number}, for the {exporter} exporter", number=number, exporter=exporter)
+                with trying(case, exporter=exporter.value):
                     judge(exporter, judging.require_exported(work, name), random)
             except Wrong as wrong:
                 if number > 1:

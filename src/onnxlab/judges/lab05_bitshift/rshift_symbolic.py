@@ -128,13 +128,7 @@ def _require_shifts(work: Work, values: torch.Tensor, look_at: str, by: range | 
 
 
 def _expected(dtype: torch.dtype, by: int | None = None, shapes: Shapes | None = None) -> bytes:
-    """Return a right model for one type.
-
-    Args:
-        dtype: The type.
-        by: The number of bits, where it is a constant and no input.
-        shapes: The shapes of `x` and `k`; by default they have one dynamic axis.
-    """
+    """Return a right model for one type."""
     name = type_name(dtype)
     text = _EXPECTED.replace("TYPE", name)
     shapes_of_values = (*shapes, np.broadcast_shapes(*shapes)) if shapes else (("n",),) * 3

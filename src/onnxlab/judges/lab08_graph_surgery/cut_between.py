@@ -63,7 +63,7 @@ def _judge_refusals(work: Work, random: np.random.Generator) -> None:
         difference = Difference(
             Message("cut_between(model, {question.inputs}, {question.outputs})", question=question),
             Message("ValueError"),
-            f"{got} was raised"[:80],
+            Message("{got} was raised", got=got[:80]),
         )
         msg = Message("{question.where}: this cannot be cut.", question=question)
         look_at = "Where does the walk back from the outputs end, besides at the inputs asked for?"
@@ -109,11 +109,11 @@ def _type_and_sizes(value: onnx.ValueInfoProto) -> tuple[int, list[int | None] |
 
 def _type_text(value: onnx.ValueInfoProto) -> str:
     if not value.type.HasField("tensor_type"):
-        return "no type"
+        return Message("no type")
     tensor = value.type.tensor_type
-    element = _ELEMENTS.get(tensor.elem_type, "another type")
+    element = _ELEMENTS.get(tensor.elem_type, Message("another type"))
     if not tensor.HasField("shape"):
-        return f"{element} without a shape"
+        return Message("{element} without a shape", element=element)
     sizes = [
         str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim
     ]

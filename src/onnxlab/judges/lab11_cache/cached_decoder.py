@@ -89,8 +89,11 @@ def judge_graph(exporter: Exporter, work: Work, random: np.random.Generator) -> 
 def judge_numbers(exporter: Exporter, work: Work, random: np.random.Generator) -> None:
     """Require the right numbers for every length of cache and text."""
     _, new, past = EXAMPLES[exporter]
-    example = f"{new} token{'s' if new > 1 else ''} and a cache of {past}"
-    frozen = Message("The example had {example}. Which constant of the graph has that size?", example=example)
+    frozen = Message(
+        "The example's text had length {new}, its cache {past}. Which constant of the graph has that size?",
+        new=new,
+        past=past,
+    )
     advice = {**ADVICE, **dict.fromkeys(("alone", "first", "one", "several", "stop"), frozen)}
     _, decoder = draw_decoders(work.questions())
     where = Message("The {exporter} export", exporter=exporter)

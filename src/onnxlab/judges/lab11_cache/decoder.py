@@ -11,13 +11,7 @@ from onnxlab.labs.lab11_cache.decoder import VOCABULARY, Decoder, Step
 
 
 def step_model(module: Decoder | Step, pasts: Sequence[str], presents: Sequence[str]) -> bytes:
-    """Return the ONNX model of one step, with one `Attention` of opset 23 for each layer.
-
-    Args:
-        module: The module with the weights.
-        pasts: The names of the cache inputs: for each layer, keys and values.
-        presents: The names of the cache outputs, in the same order.
-    """
+    """Return the ONNX model of one step, with one `Attention` of opset 23 for each layer."""
     if isinstance(module, Step):
         layers = [[*layer.weight.chunk(3), *layer.bias.chunk(3)] for layer in _linears(module.layers)]
         heads, size = module.heads, module.size

@@ -112,7 +112,9 @@ def judge_reading(work: Work, random: np.random.Generator) -> None:
         with case:
             session = open_session(model)
             for reading in readings(random):
-                with trying(f"{step_name(step)}: {reading.where}", step=step, ids=reading.ids):
+                with trying(
+                    Message.compose(": ", [step_name(step), reading.where]), step=step, ids=reading.ids
+                ):
                     expected = _expected_outputs(step, reading)
                     require_read(model, reading, expected, caches, _ADVICE, where="The file", session=session)
 

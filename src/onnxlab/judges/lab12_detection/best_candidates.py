@@ -100,7 +100,9 @@ def _require_best(
             texts = [
                 np.array2string(box, precision=8, floatmode="maxprec") for box in (own[0], got_boxes[row])
             ]
-            expected = f"{texts[0]}{f', or one of {len(own) - 1} more' if len(own) > 1 else ''}"
+            expected = texts[0]
+            if more := len(own) - 1:
+                expected = Message("{box}, or one of {more} more", box=expected, more=more)
             msg = Message("{where}a box does not belong to its score, or is returned twice.", where=where)
             number = f"{expected_scores[row]:.6g}"
             difference = Difference(

@@ -22,6 +22,7 @@ from onnxlab.kit.exporting import require_type
 from onnxlab.kit.outcome import trying
 from onnxlab.kit.samples import pictures
 from onnxlab.kit.work import Work
+from onnxlab.message import Message
 from onnxlab.model.distance import Array
 from onnxlab.runtime.parity import run
 
@@ -59,7 +60,7 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def conversion_case(name: str, index: Array, shape: tuple[int, ...]) -> AbstractContextManager[None]:
     """Attach a conversion to whatever is raised in the block."""
-    case = f"{name}() and pictures of shape {list(shape)}"
+    case = Message("{name}() and images of shape {shape}", name=name, shape=list(shape))
     return trying(case, index=torch.from_numpy(index.copy()), shape=shape)
 
 

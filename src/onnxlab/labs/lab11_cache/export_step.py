@@ -58,5 +58,4 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def step_name(step: Step) -> str:
     """Return a step's name for messages."""
-    count = len(step.layers)
-    return f"a step with {count} layer{'s' if count > 1 else ''} and {step.heads} heads"
+    return Message("a step with {step.heads} heads and layers: {count}", step=step, count=len(step.layers))

@@ -62,8 +62,8 @@ class Examination:
                 )
                 raise Wrong(msg, "Are the inputs in a tuple of their own?")
             stage, inputs = result
-            require_type(stage, str, f"{call}, first value,")
-            require_type(inputs, tuple, f"{call}, second value,")
+            require_type(stage, str, Message("{call}, first value,", call=call))
+            require_type(inputs, tuple, Message("{call}, second value,", call=call))
             if len(inputs) != len(self.axes):
                 msg = Message(
                     "{call}: inputs returned: {count}; inputs of the module: {count2}.",
@@ -73,7 +73,7 @@ class Examination:
                 )
                 raise Wrong(msg, "A tuple of one tensor is written (x,), with a comma.")
             for name, tensor in zip(self.axes, inputs, strict=True):
-                require_type(tensor, torch.Tensor, f"{call}, input {name},")
+                require_type(tensor, torch.Tensor, Message("{call}, input {name},", call=call, name=name))
                 work.write_array(name, tensor)
             work.write_json("stage", stage)
             module = answers[self.repair]()

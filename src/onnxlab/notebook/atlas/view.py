@@ -174,10 +174,6 @@ def atlas(
 def marked(chain: Sequence[Link], element: str = "") -> dict[str, str]:
     """Return the cells of an operator's row, each with a mark.
 
-    Args:
-        chain: The four links.
-        element: The element type that the kernels are asked for; "" for any.
-
     >>> marked(links("aten::asinh", "torch.export", 20), "double")["kernel"]
     '\u2717 no kernel for double: Asinh'
     """

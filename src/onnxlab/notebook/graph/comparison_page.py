@@ -34,12 +34,6 @@ figcaption {font-weight: 600; padding: 4px}
 def comparison_page(first: ModelLike, second: ModelLike, names: tuple[str, str], pair: Pair) -> str:
     """Return a comparison of two models as HTML, in which nothing can run.
 
-    Args:
-        first: A model.
-        second: The other.
-        names: What to call them.
-        pair: What their comparison gave.
-
     Raises:
         ModelNotReadable: One of them cannot be drawn.
     """

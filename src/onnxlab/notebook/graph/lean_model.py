@@ -261,11 +261,7 @@ def _within_limit(data: bytes) -> bytes:
 
 
 def _inside_folder(folder: Path | None, location: str) -> Path:
-    """The path of a weights file, where that is a file of the model's folder and not one reached from there.
-
-    Raises:
-        ModelNotReadable: There is no folder, or the location leads out of it.
-    """
+    """The path of a weights file, which has to be in the model's folder and not only reached from there."""
     if folder is None:
         raise ModelNotReadable(
             "The model was given without its file, so its external weights cannot be found.",

@@ -65,12 +65,7 @@ def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: 
 
 
 def value_marks(nodes: Mapping[str, GraphNode], values: Values) -> Marks:
-    """Write values into their nodes, larger numbers in a stronger colour, and mark the first that diverges.
-
-    Args:
-        nodes: The nodes by their paths.
-        values: What to write, by the name of a node or of a value.
-    """
+    """Write values into their nodes, larger numbers in a stronger colour; mark the first that diverges."""
     marks: Marks = {}
     for path, node in nodes.items():
         own = {node.name: values[node.name]} if values and node.name and node.name in values else {}
@@ -96,12 +91,7 @@ def merge_marks(*layers: Marks) -> Marks:
 
 
 def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
-    """What is marked inside a group shows on the group: a border, and the largest of the numbers.
-
-    Args:
-        members: The paths of the nodes in each group.
-        marks: The marks of nodes.
-    """
+    """What is marked inside a group shows on the group: a border, and the largest of the numbers."""
     groups: Marks = {}
     for path, inside in members.items():
         own = [marks[member] for member in inside if member in marks]

@@ -104,10 +104,6 @@ def operators(model: LeanModel, most: int = 12) -> str:
 def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
     """Draw a model as one image tag, in which nothing can run, for pages that are not notebooks.
 
-    Args:
-        model: The model.
-        highlight: Operators or names to highlight.
-
     Returns:
         An `<img>` tag; a line of text where the graph is too large for a picture.
 
@@ -126,12 +122,6 @@ def saved_structure(
     """Return the models without weights and the rest of the live graph's state, under `STRUCTURE`.
 
     It is the same on every run and in every language: texts stand in the HTML of the same output.
-
-    Args:
-        panes: The models, one or two.
-        marks: The marks of each.
-        pairs: Of two models, the nodes that are counterparts, by their paths.
-        height: Height of the frame in pixels.
 
     Returns:
         One entry for an output's data; none where the models are too large to be kept in a notebook.

@@ -119,10 +119,6 @@ def hint(name: str = "") -> None:
 def require(name: str, *answers: Callable[..., Any]) -> None:
     """Raise unless an exercise is passed, with inputs that nobody could know before. Hidden tests call this.
 
-    Args:
-        name: The exercise.
-        *answers: The learner's functions or classes.
-
     Raises:
         NotPassed: If it is not passed; the message is the report.
     """
@@ -134,11 +130,7 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
 
 
 def _last(call: str) -> str:
-    """Return the exercise that was checked last.
-
-    Raises:
-        UnknownExercise: If none was checked.
-    """
+    """Return the exercise that was checked last."""
     if not _last_checked:
         raise UnknownExercise(
             "{call}() is about the exercise that was checked last, and none was checked yet.",

@@ -5,7 +5,6 @@ a tab of its own and scrolls to the cell.
 """
 
 import html
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from onnxlab.kit.solutions import solution
 from onnxlab.kit.tracks import short_way
 from onnxlab.language import LANGUAGES, tr
 from onnxlab.notebook.in_sight import InSight
+from onnxlab.notebook.labs.places import place
 from onnxlab.notebook.labs.standings import course_path, go_on, is_done, path_notes
 from onnxlab.notebook.outputs import display_widget
 from onnxlab.notebook.predict.answers import Score
@@ -52,12 +52,7 @@ def display_buttons(
 def buttons(
     actions: Mapping[str, Callable[[], None]], *, above: Sequence[ipywidgets.DOMWidget] = ()
 ) -> ipywidgets.VBox:
-    """Return a row of buttons; what a button's action displays appears in a place of its own below the row.
-
-    Args:
-        actions: What each button does, by its label.
-        above: What stands above the row.
-    """
+    """Return a row of buttons; what a button's action displays appears in a place of its own below it."""
     row, places = [], []
     for label, action in actions.items():
         button = ipywidgets.Button(description=label, layout={"width": "auto"})
@@ -164,7 +159,7 @@ def bar(of_lab: Sequence[Standing]) -> str:
 def exercise_link(standing: Standing, label: str, kind: str = "") -> str:
     """Return a link to an exercise's place in its notebook; the label alone where there is no notebook."""
     path = notebook_path("labs", standing.lab.name)
-    return _link(path, label, _place(path, standing.exercise.id), kind) if path else html.escape(label)
+    return _link(path, label, place(path, standing.exercise.id), kind) if path else html.escape(label)
 
 
 def _chapter_link(score: Score, label: str, kind: str = "") -> str:
@@ -185,12 +180,7 @@ def notebook_here() -> Path:
 
 
 def notebook_path(folder: str, name: str) -> Path | None:
-    """Return a notebook of the course, looked for beside the one that runs and in the course around it.
-
-    Args:
-        folder: "notebooks" or "labs".
-        name: The notebook's name without its ending.
-    """
+    """Return a notebook of the course, looked for beside the one that runs and in the course around it."""
     running = notebook_here()
     here = running.parent
     # The notebook that runs may be a copy under another name.
@@ -220,22 +210,4 @@ def _link(path: Path, label: str, fragment: str = "", kind: str = "") -> str:
 def section_link(chapter: str, section: str) -> str:
     """Return a link to a section of a chapter; empty where there is no notebook."""
     path = notebook_path("notebooks", chapter)
-    return _link(path, f"{chapter}: {section}", _place(path, section=section)) if path else ""
-
-
-def _place(path: Path, exercise: str = "", section: str = "") -> str:
-    """Return the fragment of a section, or of the one with an exercise's check; empty if it is not found."""
-    try:
-        cells = json.loads(path.read_text("utf-8"))["cells"]
-        heading = ""
-        for cell in cells:
-            source = "".join(cell["source"])
-            if cell["cell_type"] == "markdown" and source.startswith("## "):
-                heading = f"#cell-id={cell['id']}"
-                if section and source.splitlines()[0] == f"## {section}":
-                    return heading
-            if exercise and cell["cell_type"] == "code" and f'check("{exercise}"' in source:
-                return heading
-    except (OSError, ValueError, KeyError, TypeError):  # a learner's file may be anything
-        pass
-    return ""
+    return _link(path, f"{chapter}: {section}", place(path, section=section)) if path else ""

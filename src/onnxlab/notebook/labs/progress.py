@@ -10,10 +10,10 @@ from onnxlab.language import tr
 from onnxlab.message import Message
 from onnxlab.notebook.labs.next_step import buttons, progress_map, way_output
 from onnxlab.notebook.labs.standings import (
-    is_done,
     predictions_table,
     progress_summary,
     progress_table,
+    reading_summary,
     shared,
 )
 from onnxlab.notebook.outputs import display_saved_and_live
@@ -59,19 +59,11 @@ def progress(*, private: bool | None = None) -> None:
     current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
-    chapters = scores()
-    done, asked = sum(map(is_done, chapters)), sum(score.total for score in chapters)
-    answered = asked - sum(score.open for score in chapters)
-    reading = tr(
-        "{done} of {count} chapters done, {answered} of {asked} predictions answered",
-        done=done,
-        count=len(chapters),
-        answered=answered,
-        asked=asked,
+    total = "".join(
+        f"<p>{html.escape(line)}</p>" for line in (tr(progress_summary(current)), tr(reading_summary()))
     )
-    total = "".join(f"<p>{html.escape(line)}</p>" for line in (tr(progress_summary(current)), reading))
     shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
-    again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in chapters) else {}
+    again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in scores()) else {}
     live = buttons(again, above=[shown])
     markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
     display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")

@@ -22,7 +22,11 @@ class NoSolution(OnnxLabError):
 
 def next_hints(record: Exercise) -> list[str]:
     """Return an exercise's hints up to the next one, and record that it was given."""
-    number, _ = progress.next_hint(record)
+    return first_hints(record, progress.next_hint(record)[0])
+
+
+def first_hints(record: Exercise, number: int) -> list[str]:
+    """Return an exercise's hints up to a number."""
     texts = enumerate(record.hints[:number], 1)
     return [
         tr("Hint {place} of {count}: {words}", place=place, count=len(record.hints), words=text)
@@ -48,6 +52,19 @@ def progress_summary(current: Sequence[Standing]) -> str:
         total=total,
         passed=passed,
         count=len(current),
+    )
+
+
+def reading_summary() -> str:
+    """Return the chapters done and the predictions answered, in one line: a message."""
+    chapters = scores()
+    asked = sum(score.total for score in chapters)
+    return Message(
+        "{done} of {count} chapters done, {answered} of {asked} predictions answered",
+        done=sum(map(is_done, chapters)),
+        count=len(chapters),
+        answered=asked - sum(score.open for score in chapters),
+        asked=asked,
     )
 
 

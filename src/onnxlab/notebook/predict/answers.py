@@ -78,9 +78,6 @@ def remembered(question: str) -> dict[str, Any]:
     """Return what was kept of a question, if a person reads this notebook in a browser or an editor.
 
     Elsewhere, as in a test that compares a notebook's outputs with the saved ones, nothing is remembered.
-
-    Args:
-        question: Its key.
     """
     from IPython.core.getipython import get_ipython  # takes long, and a terminal does without
 
@@ -91,12 +88,7 @@ def remembered(question: str) -> dict[str, Any]:
 
 
 def keep(question: str, entry: Mapping[str, Any]) -> None:
-    """Keep what a learner predicted; where the file cannot be written, it is not kept.
-
-    Args:
-        question: The question's key.
-        entry: What to change in what is kept.
-    """
+    """Keep what a learner predicted; where the file cannot be written, it is not kept."""
     change_entry(question, lambda kept: kept.update(entry), answers_file())
 
 

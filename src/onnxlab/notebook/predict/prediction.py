@@ -51,13 +51,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
     chosen: Any
 
     def __init__(self, key: str, noted: Callable[[], None], **state: object) -> None:
-        """Make the widget.
-
-        Args:
-            key: The question's key.
-            noted: Called after each click.
-            **state: Its first state.
-        """
+        """Make the widget."""
         super().__init__(words=script_words(), score=_score(key), **state)
         self._noted = noted
         self._record = _RECORDS[key]

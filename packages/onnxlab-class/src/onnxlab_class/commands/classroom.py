@@ -345,10 +345,7 @@ def _add_record(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="LEARNER=NAME",
         help="the name on it; may be given again",
     )
-    record.add_argument("--track", default="all", metavar="TRACK", help="as in `onnxlab next --track`")
-    record.add_argument(
-        "--language", choices=LANGUAGES, default=spoken_language(), help="of the page and the picture"
-    )
+    record.add_argument("--track", default="all", metavar="TRACK", help="default: the whole course")
     record.set_defaults(command=_record)
 
 
@@ -356,7 +353,6 @@ def _record(options: argparse.Namespace) -> int:
     from onnxlab.cli.learner import requested_track
     from onnxlab_class.classroom.course.signed_records import write_records
 
-    speak(options.language)
     pairs = [text.partition("=") for text in options.name]
     if not all(sign for _, sign, _ in pairs):
         print('--name takes a learner and a name: --name ada="Ada Lovelace"', file=sys.stderr)

@@ -53,12 +53,8 @@ def test_a_record_is_given_out_and_verified(capsys):
     (RESULTS / "feedback" / "ada.html").touch()
     assert cli.main(["class", "feedback", "spring", "results"]) == 0
     home = Path("spring") / "learners" / "ada" / "feedback"
-    assert sorted(path.name for path in home.iterdir()) == [
-        "onnxlab-record.html",
-        "onnxlab-record.svg",
-        "results.html",
-    ]
     page = home / "onnxlab-record.html"
+    assert {path.name for path in home.iterdir()} == {page.name, "onnxlab-record.svg", "results.html"}
     page.write_bytes(page.read_bytes().replace(b"\n", b"\r\n"))  # as some mail programs send it
     capsys.readouterr()
     assert cli.main(["class", "verify", "spring", str(page), str(page.with_suffix(".svg"))]) == 0
@@ -69,10 +65,9 @@ def test_a_record_is_given_out_and_verified(capsys):
         assert f" · {SOME} of " in line
         assert line.endswith("Graded and signed by the class spring")
     assert "known: heading-fault" in page.read_text("utf-8"), "a chapter counts where its exercise was passed"
-    assert "predictions right" not in re.sub("0 of . predictions right", "", page.read_text("utf-8"))
-    key = Path("spring") / "hub" / "record_key"
-    assert key.stat().st_mode & 0o777 == 0o600
-    assert key.read_bytes().hex() not in page.read_text("utf-8")
+    assert "predictions" not in page.read_text("utf-8")
+    assert Path("spring", "hub", "record_key").stat().st_mode & 0o777 == 0o600
+    assert Path("spring", "hub", ".gitignore").read_text() == "*\n"
 
 
 def signature(text: str) -> str:
@@ -93,7 +88,7 @@ def signature(text: str) -> str:
         lambda own, _: own.replace(signature(own) + "\n", ""),
         lambda own, _: signature(own) + "\n",
         lambda own, _: "",
-        lambda own, _: re.sub("signature ..", "signature 00", own),
+        lambda own, _: re.sub("signature .{64}", f"signature {0:064}", own),
     ],
 )
 def test_a_forgery_is_noticed(capsys, ending, forge):
@@ -109,7 +104,7 @@ def test_a_forgery_is_noticed(capsys, ending, forge):
 def test_another_class_did_not_sign_it(capsys):
     other = make_class(Path("autumn"))
     assert cli.main(["class", "verify", "autumn", "results/records/ada.html"]) == 2
-    assert "The class 'autumn' has signed no record" in capsys.readouterr().err
+    assert "The class 'autumn' has no key to be read" in capsys.readouterr().err
     assert cli.main(["class", "record", "autumn", "results"]) == 0
     (other / "class.json").write_text((other / "class.json").read_text().replace("autumn", "spring"))
     assert cli.main(["class", "verify", "autumn", "results/records/ada.html"]) == 0  # its own, made last

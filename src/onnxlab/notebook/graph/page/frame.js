@@ -275,6 +275,14 @@ const move = ({ zoom, left, top }) => {
   document.getElementById('target').scrollTo({ left, top, behavior: 'instant' });
 };
 
+// What is dropped on the graph is for the page around it, not for Netron, which would open it here.
+for (const kind of ['dragover', 'drop']) {
+  window.addEventListener(kind, (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    if (kind === 'drop') post({ kind: 'dropped', files: [...event.dataTransfer.files] });
+  }, true);
+}
 window.addEventListener('message', ({ source, data }) => {
   if (source !== parent) return;
   if (data.kind === 'netron') prepare(data);

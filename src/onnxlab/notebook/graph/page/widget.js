@@ -59,7 +59,7 @@ const frameDocument = (kit) => {
   const policy = `default-src 'none'; script-src 'nonce-${nonce}'; worker-src blob:; style-src 'unsafe-inline'; `
     + `img-src data: blob:; base-uri 'none'; form-action 'none'`;
   const script = `const NONCE = '${nonce}';\n${kit.frame}`.replaceAll('</script', '<\\/script');
-  return `<!DOCTYPE html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
+  return `<!DOCTYPE html><html lang="${document.documentElement.lang.replace(/[^\w-]/g, '') || 'en'}"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="version" content="${kit.version}"><title>Netron</title><style>${kit.css}</style></head>
 <body class="welcome spinner">${kit.body}<script nonce="${nonce}">${script}</script></body></html>`;
 };
@@ -342,6 +342,7 @@ const showPane = (model, pane, row, kit, { select, moved, grouped, settled }) =>
       const enter = { key: 'Enter', code: 'Enter', keyCode: 13, shiftKey: true };
       frame.dispatchEvent(new KeyboardEvent('keydown', { ...enter, bubbles: true, cancelable: true, composed: true }));
     },
+    dropped: ({ files }) => model.dropped?.(files),   // on the site's page that opens files
     open: ({ url }) => { if (/^https:\/\//.test(url)) window.open(url, '_blank', 'noopener,noreferrer'); },
   };
   opened.listen((data) => {

@@ -22,7 +22,7 @@ from onnxlab_class.grading.submissions import safe_name
 
 _KEY_BYTES = 32
 _LARGEST = 1_000_000
-_SIGNED = re.compile(rb"(.*\n)<!-- onnxlab-signature ([0-9a-f]{64}) -->\n", re.DOTALL)
+_SIGNED = re.compile(rb"(.*\n)<!-- onnxlab-signature ([0-9a-f]{64}) -->\n?", re.DOTALL)
 
 
 def write_records(
@@ -33,7 +33,7 @@ def write_records(
     Args:
         folder: The class.
         results: What `onnxlab grade --out` wrote.
-        names: The names that some students' records show; the others show the account's.
+        names: The names on some students' records; on the others it is the account's.
         track: The track that they are of; None for the whole course.
 
     Returns:
@@ -56,8 +56,9 @@ def write_records(
         passed = {exercise for exercise, have in marks.items() if have}
         shown = [score for score in scores_of({}, passed) if exercise_for(score.chapter)]
         record = make_record(names.get(student, plain(student, 50)), marks, shown, track, place.name)
-        for ending, text in ((".html", record.page()), (".svg", record.picture())):
-            write_atomically(results / RECORDS / f"{safe_name(student)}{ending}", _signed(text, key))
+        for ending, text in ((".html", record.page), (".svg", record.picture)):
+            signature = f"<!-- onnxlab-signature {_digest(text.encode(), key)} -->\n"
+            write_atomically(results / RECORDS / f"{safe_name(student)}{ending}", text + signature)
     return students, sorted(failed)
 
 
@@ -79,10 +80,6 @@ def verify_record(folder: Path, file: Path) -> str:
     return html.unescape(title[1]) if title else ""
 
 
-def _signed(text: str, key: bytes) -> str:
-    return f"{text}<!-- onnxlab-signature {_digest(text.encode(), key)} -->\n"
-
-
 def _digest(content: bytes, key: bytes) -> str:
     return hmac.new(key, b"onnxlab record\n" + content, "sha256").hexdigest()
 
@@ -91,21 +88,14 @@ def _key(folder: ClassFolder, *, make: bool) -> bytes:
     """Return the key of a class, among the hub's secrets, which no learner can read."""
     path = folder.hub / "record_key"
     if make and not path.exists():
+        write_atomically(folder.hub / ".gitignore", "*\n", mode=0o600)  # a class may lie in somebody's clone
         write_atomically(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)
     try:
         key = read_untrusted(path, _KEY_BYTES)
-    except FileNotFoundError:
-        raise ClassRefused(
-            f"The class {folder.name!r} has signed no record: there is no {path}.",
-            "",
-            "Name the class that did.",
-        ) from None
     except OSError as error:
-        raise ClassRefused(
-            f"{path} cannot be read: {error.strerror}.", "", "Is this the class's account?"
-        ) from None
+        msg = f"The class {folder.name!r} has no key to be read in {path}: {error.strerror}."
+        raise ClassRefused(msg, "A class that has signed a record has one.", "Name that class.") from None
     if len(key) < _KEY_BYTES:
         msg = f"{path} is damaged: it has {len(key)} bytes, not {_KEY_BYTES}."
-        then = "Take it from a backup; without it no older record can be verified."
-        raise ClassRefused(msg, "", then)
+        raise ClassRefused(msg, "", "Take it from a backup; without it no older record can be verified.")
     return key

@@ -2,6 +2,7 @@
 // graph, whose weights are read on request, and doctor(file) can be the next line. There is no build step: this is
 // the container that webpack would make, and JupyterLab's own modules come from the scope that it shares.
 (globalThis._JUPYTERLAB ??= {}).onnxlab = (() => {
+  const here = document.currentScript.src;
   let scope;
   const shared = async (name) => (await Object.values(scope[name])[0].get())();
 
@@ -79,6 +80,10 @@
 
   return {
     init: (share) => { scope = share; },
-    get: async () => { const plugin = await extension(); return () => ({ __esModule: true, default: plugin }); },
+    get: async () => {
+      const panel = import(new URL('course_panel.js', here)).then((course) => course.extension(shared));
+      const plugins = [await extension(), ...await panel.then((plugin) => [plugin], () => [])]; // a graph opens without it
+      return () => ({ __esModule: true, default: plugins });
+    },
   };
 })();
