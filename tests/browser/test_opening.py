@@ -70,6 +70,7 @@ def test_the_course_is_at_the_left_and_says_how_one_stands(
     watched = WatchedPage.open(browser)
     page = watched.page
     page.goto(f"{workbook.url}lab/workspaces/panel?token={workbook.token}&reset")
+    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")  # which opens the files
     page.locator(".jp-SideBar [data-id=onnxlab-course]").press("Enter")
     panel = page.get_by_role("region", name="ONNX Lab")
     chapters = panel.locator("ul").last.get_by_role("button")
@@ -114,6 +115,7 @@ def test_the_course_is_at_the_left_and_says_how_one_stands(
     track.select_option("phone")
     expect(panel).to_contain_text("cannot be read")
     watched.page.context.close()
+    workbook.end_kernels()
     watched.require_nothing_foreign(workbook.url)
 
 

@@ -54,7 +54,7 @@ export const extension = async (shared) => {
       notebooks?.currentChanged.connect(() => this.update());
     }
     onAfterShow() { this.update(); }
-    onActivateRequest() { this.node.focus(); }
+    onActivateRequest() { setTimeout(() => this.node.focus()); } // after the palette, which gives the focus back
     onUpdateRequest() { if (this.isVisible) this.load(); }
 
     async load(question) {
