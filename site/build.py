@@ -206,10 +206,13 @@ def write_sources(site: Site, folder: Path) -> None:
         about[page.name] = {"description": re.sub(r"[`*]", "", page.question)}
         if all(replace(site, language=language).path(page.name).is_file() for language in LANGUAGES):
             about[page.name]["other"] = f"{page.name}.html"
-    for name in site.guides():
+    for name, guide in site.guides().items():
         path = folder / "docs" / f"{name}.md"
         path.parent.mkdir(exist_ok=True)
         path.write_text(site.guide(name), "utf-8")
+        for picture in re.findall(r"!\[[^]]*\]\((images/[^)]+)\)", guide.read_text("utf-8")):
+            (path.parent / picture).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(guide.parent / picture, path.parent / picture)
         if all(name in replace(site, language=language).guides() for language in LANGUAGES):
             about[f"docs/{name}"] = {"other": f"docs/{name}.html"}
     atlas = (

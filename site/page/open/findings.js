@@ -58,7 +58,7 @@ const valueOf = (tensor) => {
 const differingMode = (node) => {
   const mode = textOf(node, 'mode'), by = textOf(node, 'coordinate_transformation_mode'), name = node.op_type;
   if ((name === 'Resize' && mode === 'cubic') || (name === 'Pad' && mode === 'wrap')) return tr('{name} in mode {mode}', { name, mode });
-  if (name === 'Resize' && /^(tf_crop_and_resize|half_pixel_symmetric)$/.test(by)) return tr('{name} by {mode}', { name, mode: by });
+  if (name === 'Resize' && /^(tf_crop_and_resize|half_pixel_symmetric)$/.test(by)) return tr('{name} in mode {mode}', { name, mode: by });
   if (name === 'MaxPool' && node.output[1]) return tr('{name} with indices', { name });
   return /^(Asinh|BitShift|DepthToSpace|If|Loop)$/.test(name) ? name : '';
 };
@@ -190,21 +190,23 @@ const repeatedAxes = (bytes, dims) => dims.map((_, axis) => axis).filter((axis) 
   return dims[axis] > 1 && Number.isInteger(slice) && bytes.every((byte, at) => byte === bytes[at - at % block + at % slice]);
 });
 const weightFindings = async function* (opened, given) {
-  const held = new Map(), seen = new Map(), shapes = new Set();
-  const variances = new Map([...bodiesOf(opened.model)].flatMap(({ node }) => node).filter(({ op_type }) => op_type === 'BatchNormalization').map((node) => [node.input[4], node]));
+  const held = new Map(), seen = new Map(), shapes = new Set(), nodes = [...bodiesOf(opened.model)].flatMap(({ node }) => node);
+  const uses = Map.groupBy(nodes.flatMap(({ op_type, input }) => input.map((name, place) => [name, op_type === 'Where' && place > 0])), ([name]) => name);
+  const isMark = (name) => uses.get(name)?.every(([, isChosen]) => isChosen);   // only Where nodes read it, as what they choose
+  const variances = new Map(nodes.filter(({ op_type }) => op_type === 'BatchNormalization').map((node) => [node.input[4], node]));
   const label = ({ name, type, tensor }) => `${plain(name)} ${type}[${tensor.dims.join(', ')}]`, commas = (number) => number.toLocaleString('en');
   let waste = 0, largest = { size: 0 }, widest = { size: 0 }, left = MOST_READ, skipped = 0;
   for (const one of tensorsOf(opened)) {
-    const { tensor, name, type, size } = one, [View, exponent, sign] = MASKS[type] ?? [], dims = tensor.dims.map(Number), node = variances.get(name);
+    const { tensor, name, operator, type, size } = one, [View, exponent, sign] = MASKS[type] ?? [], dims = tensor.dims.map(Number), node = variances.get(name);
     if (!View && size < WASTE) continue;
     if (size > left) { skipped += 1; continue; }
     left -= size;
     const bytes = tensor.data_location === 1 ? await bytesOfWeight(one, opened.file, given) : inlineBytes(tensor);
     if (!bytes) continue;
-    if (View && bytes.length % View.BYTES_PER_ELEMENT === 0) {
+    if (View && bytes.length % View.BYTES_PER_ELEMENT === 0 && !operator.startsWith('TreeEnsemble')) {
       const kinds = new Set();
       for (const word of new View(bytes.buffer)) if ((word & exponent) === exponent) kinds.add((word & ~sign & ~exponent) !== (typeof sign === 'bigint' ? 0n : 0) ? 'NaN' : word & sign ? '-inf' : 'inf');
-      for (const kind of kinds.size > 1 && kinds.has('inf') ? [...kinds].filter((kind) => kind !== '-inf') : kinds) held.set(kind, [...held.get(kind) ?? [], label(one)]);
+      for (const kind of [...kinds].filter((kind) => (kind === '-inf' ? kinds.size === 1 : !isMark(name)))) held.set(kind, [...held.get(kind) ?? [], label(one)]);
       const least = node && FLOATS[type] ? new FLOATS[type](bytes.buffer).reduce((a, b) => Math.min(a, b), Infinity) : 0;
       if (least + (attributeOf(node ?? { attribute: [] }, 'epsilon')?.f ?? 1e-5) < 0) yield ['negative_variances', tr('The variance {name} of the BatchNormalization {label!r} is negative: {least:.3g}.', { name: plain(name), 'label!r': repr(labelOf(node)), 'least:.3g': +least.toPrecision(3) })];
     }
