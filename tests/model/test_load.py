@@ -35,6 +35,43 @@ def with_weights_outside(folder, location="weights.bin"):
     return folder / "model.onnx"
 
 
+def _constant(tensor):
+    return helper.make_node("Constant", [], ["w"], value=tensor)
+
+
+PLACES = {  # where a tensor can lie, beside the initializers and the nodes of the graph
+    "sparse": lambda model, tensor: model.graph.sparse_initializer.add().values.CopyFrom(tensor),
+    "its indices": lambda model, tensor: model.graph.sparse_initializer.add().indices.CopyFrom(tensor),
+    "a sparse attribute": lambda model, tensor: (
+        model.graph.node[0].attribute.add(type="SPARSE_TENSOR").sparse_tensor.values.CopyFrom(tensor)
+    ),
+    "a list of sparse ones": lambda model, tensor: (
+        model.graph.node[0].attribute.add(type="SPARSE_TENSORS").sparse_tensors.add().values.CopyFrom(tensor)
+    ),
+    "a function": lambda model, tensor: model.functions.add().node.append(_constant(tensor)),
+    "its defaults": lambda model, tensor: model.functions.add().attribute_proto.add().t.CopyFrom(tensor),
+    "a body": lambda model, tensor: (
+        model.graph.node[0].attribute.add().g.sparse_initializer.add().values.CopyFrom(tensor)
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_tensor_leads_to_a_file_outside_of_the_models_folder(tmp_path, place):
+    (tmp_path / "secret.bin").write_bytes(bytes(8))
+    (tmp_path / "inner").mkdir()
+    model = onnx.ModelProto()
+    model.CopyFrom(RELU)
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="../secret.bin")
+    PLACES[place](model, tensor)
+    file = tmp_path / "inner" / "model.onnx"
+    file.write_bytes(model.SerializeToString())
+    for form in (model, file.read_bytes(), file):
+        with pytest.raises(ModelNotReadable, match="in another file"):
+            load(form)
+
+
 def test_every_form_of_a_model_is_taken(tmp_path):
     file = tmp_path / "relu.onnx"
     onnx.save(RELU, file)

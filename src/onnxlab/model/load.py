@@ -16,6 +16,7 @@ from onnx.external_data_helper import load_external_data_for_model, uses_externa
 from onnxlab.errors import ModelNotReadable
 from onnxlab.message import Message
 
+_SPARSE = (onnx.AttributeProto.SPARSE_TENSOR, onnx.AttributeProto.SPARSE_TENSORS)
 _TENSOR_TEXTS = ("name", "doc_string", "external_data", "metadata_props")
 
 
@@ -144,7 +145,8 @@ def _load_file(path: Path) -> onnx.ModelProto:
         why = _shown(str(error).splitlines()[0])
         then = "Keep the .onnx file and its .data file together in one folder, under their original names."
         raise ModelNotReadable(msg, why, then) from error
-    return model
+    why, then = "Sparse weights are read from the model's own file only.", "Save the model with them inside."
+    return _complete(model, name, why, then)
 
 
 def _parse(data: bytes, name: str) -> onnx.ModelProto:
@@ -234,8 +236,19 @@ def _is_text(head: bytes) -> bool:
     return all(byte >= 32 or byte in b"\t\n\r" for byte in head)
 
 
-def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    if missing := next((pair for pair in tensors(model.graph) if uses_external_data(pair[0])), None):
+def _complete(
+    model: onnx.ModelProto,
+    name: str,
+    why: str = "In memory there is no folder to look in.",
+    then: str = "Give the path of the .onnx file instead.",
+) -> onnx.ModelProto:
+    # ONNX Runtime would read any of them from wherever its path leads.
+    bodies = [model.graph]
+    for function in model.functions:
+        defaults = onnx.NodeProto(attribute=function.attribute_proto)
+        bodies.append(onnx.GraphProto(node=[*function.node, defaults]))
+    pairs = (pair for body in bodies for pair in tensors(body, sparse=True))
+    if missing := next((pair for pair in pairs if uses_external_data(pair[0])), None):
         tensor, node = missing
         msg = Message(
             "{name} keeps weights in another file, {tensor_name!r} for one.",
@@ -250,18 +263,29 @@ def _complete(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
                 operator=operator,
                 output=output,
             )
-        why = "In memory there is no folder to look in."
-        raise ModelNotReadable(msg, why, "Give the path of the .onnx file instead.")
+        raise ModelNotReadable(msg, why, then)
     return model
 
 
-def tensors(graph: onnx.GraphProto) -> Iterator[tuple[onnx.TensorProto, onnx.NodeProto | None]]:
-    """Yield each tensor of a graph and its bodies, with the node whose attribute it is, or None."""
+def tensors(
+    graph: onnx.GraphProto, *, sparse: bool = False
+) -> Iterator[tuple[onnx.TensorProto, onnx.NodeProto | None]]:
+    """Yield each tensor of a graph and its bodies, with the node whose attribute it is, or None.
+
+    Args:
+        graph: The graph.
+        sparse: Whether the two parts of each sparse tensor are among them.
+    """
     yield from ((tensor, None) for tensor in graph.initializer)
+    if sparse:
+        yield from ((part, None) for pair in graph.sparse_initializer for part in (pair.values, pair.indices))
     for node, attribute in ((owner, attribute) for owner in graph.node for attribute in owner.attribute):
         yield from ((tensor, node) for tensor in (attribute.t, *attribute.tensors))
+        if sparse and attribute.type in _SPARSE:
+            for pair in (attribute.sparse_tensor, *attribute.sparse_tensors):
+                yield from ((part, node) for part in (pair.values, pair.indices))
         for inner in [attribute.g, *attribute.graphs]:
-            yield from tensors(inner)
+            yield from tensors(inner, sparse=sparse)
 
 
 def strip_origins(message: Proto) -> None:
