@@ -15,6 +15,7 @@ import pytest
 
 from onnxlab.course.notebooks import read, write
 from onnxlab.language import Speech, is_pattern, speaking, speech
+from onnxlab.tables import Table
 from tools.author.running import execute
 from tools.author.translation.catalogue import Source, merged, notebook_sources
 from tools.author.translation.coverage import coverage_sources, translated_coverage
@@ -124,6 +125,34 @@ def test_every_link_of_a_translated_notebook_leads_to_a_file(page):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"`[^`]*`", "", text))
     assert not [link for link in links if "://" not in link and not (page_in_chinese.parent / link).exists()]
     assert f"../{page.name}" in links  # the same page in English
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_saved_table_says_what_a_chinese_run_makes_of_it(page):
+    pairs = zip(read(page)["cells"], read(page.parent / "zh" / page.name)["cells"], strict=True)
+    outputs = [
+        (cell["id"], *pair)
+        for cell, zh in pairs
+        for pair in zip(cell.get("outputs", ()), zh.get("outputs", ()), strict=True)
+    ]
+    for cell, ours, theirs in outputs:
+        match = re.search(
+            r'<table class="onnxlab-table">(.*?)</table>', ours.get("data", {}).get("text/html", ""), re.S
+        )
+        if match is None or "onnxlab-slider" in ours["data"]["text/html"] or cell in MADE_OF_MESSAGES:
+            continue
+        rows = [tuple(cells_of_row(row)) for row in match[1].split("<tr>")[1:]]
+        with speaking(speech("zh")):
+            live = repr(Table(rows[0], tuple(rows[1:])))
+        assert theirs["data"]["text/plain"].endswith(live)
+
+
+def cells_of_row(row: str) -> list[str]:
+    cells = re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row, re.S)
+    return [html.unescape(re.sub("</?code>", "`", cell)) for cell in cells]
+
+
+MADE_OF_MESSAGES = ("c2000056", "c2000062")  # of the doctor and the clinic: a finished sentence has no values
 
 
 # ---------------------------------------------------------------- catalogues
