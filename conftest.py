@@ -1,5 +1,6 @@
 """Tests never touch the progress of the person who runs them; options of a run, and the kernels of nbval."""
 
+import gc
 import os
 import re
 import sys
@@ -19,13 +20,15 @@ os.environ["ONNXLAB_LANGUAGE"] = "en"  # whatever the system of the person who r
 # What a kernel does before a notebook's first cell. `atexit` keeps the block open.
 _STARTUP = """\
 import atexit
+import gc
 
 from onnxlab.exporters.export import remembered_torchlib
 
 torchlib = remembered_torchlib()
 torchlib.__enter__()
 atexit.register(torchlib.__exit__, None, None, None)
-del atexit, remembered_torchlib, torchlib
+gc.freeze()
+del atexit, gc, remembered_torchlib, torchlib
 """
 _STARTUP_FILE = Path(_FOLDER.name) / "ipython" / "profile_default" / "startup" / "torchlib.py"
 _SLOW_MODULE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.slow", re.MULTILINE)
@@ -62,6 +65,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("release")]
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage go over what was imported: it is a third of the time of an export."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -54,10 +54,30 @@ def renamed(model: onnx.ModelProto, _) -> onnx.ModelProto:
     return other
 
 
+def in_bytes(model: onnx.ModelProto, _) -> onnx.ModelProto:
+    """Each weight in int8 with a scale, and a DequantizeLinear before it is read."""
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    del other.graph.initializer[:]
+    nodes = []
+    for tensor in model.graph.initializer:
+        weight = numpy_helper.to_array(tensor)
+        scale = np.float32(np.abs(weight).max() / 127)
+        for name, x in {"8": np.round(weight / scale).astype(np.int8), "s": scale}.items():
+            other.graph.initializer.append(numpy_helper.from_array(np.asarray(x), f"{tensor.name}_{name}"))
+        read = [f"{tensor.name}_8", f"{tensor.name}_s"]
+        nodes.append(onnx.helper.make_node("DequantizeLinear", read, [tensor.name]))
+    nodes += model.graph.node
+    del other.graph.node[:]
+    other.graph.node.extend(nodes)
+    return other
+
+
 VERSIONS = [lambda model, _: model, optimised, halved, renamed]
+IDS = ["same", "optimised", "float16", "renamed"]
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=["same", "optimised", "float16", "renamed"])
+@pytest.mark.parametrize("version", VERSIONS, ids=IDS)
 @pytest.mark.parametrize(
     ("wrong", "counterparts"),
     [
@@ -79,11 +99,17 @@ def test_the_planted_node_is_named(wrong, counterparts, version, tmp_path):
     assert worst.repaired < 0.01 < origin.error
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=["same", "optimised", "float16", "renamed"])
+@pytest.mark.parametrize("version", [*VERSIONS, in_bytes], ids=[*IDS, "int8"])
 def test_a_right_file_has_no_suspect(version, tmp_path):
     origin = error_origin(network(), version(network(), tmp_path), ({"x": X}, {"x": X}))
     assert origin.suspects == ()
     assert origin.matched >= 8
+
+
+def test_of_a_file_with_weights_in_int8_the_planted_node_alone_is_named(tmp_path):
+    second = in_bytes(network(negated="w2"), tmp_path)
+    (suspect,) = error_origin(network(), second, ({"x": X}, {"x": X})).suspects
+    assert suspect.counterpart in ("f", "h")
 
 
 def test_nodes_in_functions_are_searched():

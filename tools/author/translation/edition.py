@@ -15,7 +15,7 @@ import polib
 from onnxlab.course.lab_release import worked_in
 from onnxlab.course.notebooks import Notebook, read, write
 from onnxlab.files import write_atomically
-from onnxlab.language import GRAPH_NAMES, LANGUAGES, Speech, context, is_pattern, speaking
+from onnxlab.language import GRAPH_NAMES, LANGUAGES, Speech, context, is_pattern, letters, speaking
 from onnxlab.message import GAP
 from tools.author.translation.catalogue import Source, merged, notebook_sources, open_catalogue
 from tools.author.translation.coverage import DOCUMENT, coverage_sources, translated_coverage
@@ -27,6 +27,8 @@ from tools.author.translation.units import Kind, Unit, units
 _PACKAGE = Path("src", "onnxlab")
 _UNTRANSLATED = {"zh": " <sup>\u82f1\u6587</sup>"}
 """The mark behind a text that is shown in English until it is translated."""
+
+_FEW = 2  # letters of a template that is never finished where it is shown
 
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)]*)?\))")
 
@@ -153,7 +155,12 @@ class Edition:
     def _notebooks(self) -> Iterator[tuple[Path, Notebook]]:
         package = self._words()
         every = package["texts"] | package["patterns"]
-        templates = {text: every[text] for text in every if is_pattern(text)}  # saved outputs are finished
+        # Saved outputs are finished. "{name} at {sizes}" of a message would match any "1 at [0]".
+        templates = {
+            text: every[text]
+            for text in every
+            if is_pattern(text) and (text in package["patterns"] or letters(text) > _FEW)
+        }
 
         def exists(path: str) -> bool:
             target = PurePosixPath(path)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from onnxlab_class.classroom.hub.homes import make_home
 from onnxlab_class.grading.results import Ledger
 
 RESULTS = Path("results")
+UNUSUAL = [*HOSTILE, " \n"]
 SOME = sum(exercise.points for exercise in EXERCISES[:2])
 
 
@@ -32,7 +34,7 @@ def signed(tmp_path_factory):
     for name in ("ada", "bob"):
         make_home(folder / "learners", name, None)
     with Ledger(results, {}) as ledger:
-        for name in ("ada", "bob", *HOSTILE):
+        for name in ("ada", "bob", *UNUSUAL):
             kinds = (0, 0, 1, 4) if name == "ada" else (0, 1, 2, 3)
             outcomes = [outcome(exercise, kind) for exercise, kind in zip(EXERCISES, kinds, strict=True)]
             ledger.record(submission(name), outcomes)
@@ -48,7 +50,7 @@ def here(signed, tmp_path, monkeypatch):
 
 
 def test_a_record_is_given_out_and_verified(capsys):
-    assert len(list(RESULTS.joinpath("records").iterdir())) == 2 * (2 + len(HOSTILE))
+    assert len(list(RESULTS.joinpath("records").iterdir())) == 2 * (2 + len(UNUSUAL))
     (RESULTS / "feedback").mkdir()
     (RESULTS / "feedback" / "ada.html").touch()
     assert cli.main(["class", "feedback", "spring", "results"]) == 0
@@ -68,6 +70,17 @@ def test_a_record_is_given_out_and_verified(capsys):
     assert "predictions" not in page.read_text("utf-8")
     assert Path("spring", "hub", "record_key").stat().st_mode & 0o777 == 0o600
     assert Path("spring", "hub", ".gitignore").read_text() == "*\n"
+
+
+def test_points_for_a_part_of_an_exercise_make_no_chapter_known():
+    """As `onnxlab grade --parts` gives them."""
+    heading = next(exercise for exercise in EXERCISES if exercise.id == "heading-fault")
+    with Ledger(RESULTS, {}) as ledger:
+        ledger.record(submission("cleo"), [replace(outcome(heading, 1), points=1)])
+    assert cli.main(["class", "record", "spring", "results"]) == 0
+    page = (RESULTS / "records" / "cleo.html").read_text("utf-8")
+    assert "<td>1 / " in page
+    assert "known: heading-fault" not in page
 
 
 def signature(text: str) -> str:
@@ -117,7 +130,7 @@ def test_work_that_is_not_graded_yet_has_no_record(capsys):
     assert cli.main(["class", "record", "spring", "results"]) == 1
     printed = capsys.readouterr()
     assert "left: bob: the newest work is not graded yet" in printed.err
-    assert f"Signed the records of {1 + len(HOSTILE)} learners" in printed.out
+    assert f"Signed the records of {1 + len(UNUSUAL)} learners" in printed.out
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from onnxlab.course.record import make_record
 from onnxlab.files import read_untrusted, write_atomically
+from onnxlab.kit.exercise import labs
 from onnxlab.kit.tracks import Track, exercise_for
 from onnxlab.notebook.predict.answers import scores_of
 from onnxlab.plain_text import plain
@@ -51,11 +52,13 @@ def write_records(
         raise ClassRefused(msg, "", "Give the learner's name as grades.csv there has it.")
     key = _key(place, make=True)
     students = sorted(points.keys() - failed)
+    whole = {exercise.id: exercise.points for lab in labs() for exercise in lab.exercises}
     for student in students:
         marks = points[student]
-        passed = {exercise for exercise, have in marks.items() if have}
+        passed = {exercise for exercise, have in marks.items() if have == whole.get(exercise)}
         shown = [score for score in scores_of({}, passed) if exercise_for(score.chapter)]
-        record = make_record(names.get(student, plain(student, 50)), marks, shown, track, place.name)
+        name = names.get(student, plain(student, 50).strip() or safe_name(student))
+        record = make_record(name, marks, shown, track, place.name)
         for ending, text in ((".html", record.page), (".svg", record.picture)):
             signature = f"<!-- onnxlab-signature {_digest(text.encode(), key)} -->\n"
             write_atomically(results / RECORDS / f"{safe_name(student)}{ending}", text + signature)
