@@ -78,7 +78,7 @@ def read(path: Path) -> Notebook:
 
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
-            raise OSError("It is a pipe or a device")  # noqa: TRY301 - reading it could wait for ever
+            raise OSError("It is a pipe or a device")  # reading it could wait for ever
         data = path.read_bytes()
     except OSError as error:
         raise NotebookUnreadable(
