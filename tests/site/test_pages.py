@@ -108,3 +108,20 @@ def test_a_chapter_says_what_lets_a_reader_skip_it(sites):
         assert '<a href="../labs/lab02_dynamic_shapes.html">lab02_dynamic_shapes</a>' in doors[0]
         assert "Get its last 3 predictions right" in doors[1]
         assert "Know this" not in site.doors("notebooks/99_museum", "")
+
+
+def test_the_chinese_of_a_script_has_the_gaps_of_the_english():
+    gap = re.compile(r"\{[^{}]+\}")
+    known = [pair for pair in WORDS["zh"]["page"].items() if isinstance(pair[1], str)]
+    assert [pair for pair in known if set(gap.findall(pair[0])) != set(gap.findall(pair[1]))] == []
+
+
+@pytest.mark.release
+def test_no_text_of_the_page_of_ones_own_file_is_untranslated():
+    """Each stands in words.json or among the package's texts."""
+    package = json.loads((ROOT / "src/onnxlab/assets/languages/zh.json").read_text("utf-8"))
+    text = re.compile(r"""\b(?:tr|refuse)\((["'])((?:(?!\1).)+)\1""")
+    scripts = [path.read_text("utf-8") for path in (ROOT / "site" / "page" / "open").glob("*.js")]
+    shown = {match[2] for script in scripts for match in text.finditer(script)}
+    assert len(shown) > 100
+    assert shown - WORDS["zh"]["page"].keys() - package["texts"].keys() == set()
