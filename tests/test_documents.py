@@ -60,6 +60,7 @@ def test_the_chinese_guide_has_the_commands_code_and_tables_of_the_english_one(n
     english, chinese = (CLASS_GUIDES / f"{name}{edition}.md" for edition in ("", ".zh"))
     texts = [document.read_text(encoding="utf-8") for document in (english, chinese)]
     blocks = [[block for block in FENCE.findall(text) if not PRINTED.search(block)] for text in texts]
+    blocks = [[re.sub("<[^>]+>", "<>", block) for block in edition] for edition in blocks]  # what to put in
     assert blocks[0] == blocks[1]
     texts = [FENCE.sub("", text) for text in texts]
     codes = [Counter(" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)) for text in texts]

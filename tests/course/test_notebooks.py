@@ -1,4 +1,5 @@
 import json
+import os
 
 import nbformat
 import pytest
@@ -32,6 +33,13 @@ def test_the_folder_decides_the_kind(tmp_path, monkeypatch):
 def test_a_missing_file_says_which(tmp_path):
     with pytest.raises(NotebookUnreadable, match=r"nothing\.ipynb cannot be read"):
         notebooks.read(tmp_path / "nothing.ipynb")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "lab04_asinh.ipynb")
+    with pytest.raises(NotebookUnreadable, match="It is a pipe or a device"):
+        notebooks.read(tmp_path / "lab04_asinh.ipynb")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "not json", json.dumps({"nbformat": 4}), "\x00"])

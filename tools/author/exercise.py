@@ -68,8 +68,12 @@ def judge_doubled(work: Work, random: np.random.Generator) -> None:
         got, right = work.array(f"doubled_{{number}}"), {function}(x)
         with trying(f"an array of shape {{list(x.shape)}}", x=x):
             if got.shape != right.shape or got.dtype != right.dtype:
-                msg = f"The result is {{got.dtype}} of shape {{list(got.shape)}}."
-                raise Wrong(msg, "Return an array of the type and shape of x.")
+                raise Wrong(
+                    "The result is {{dtype}} of shape {{shape}}.",
+                    "Return an array of the type and shape of x.",
+                    dtype=got.dtype,
+                    shape=list(got.shape),
+                )
             if not np.array_equal(got, right):
                 difference = Difference(f"x = {{x.tolist()}}", str(right.tolist()), str(got.tolist()))
                 raise Wrong("The numbers differ.", "Compute the first one by hand.", difference=difference)

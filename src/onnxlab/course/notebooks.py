@@ -77,6 +77,8 @@ def read(path: Path) -> Notebook:
     import nbformat  # here, since it takes longer than all of `onnxlab why`
 
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError("It is a pipe or a device")  # reading it could wait for ever
         data = path.read_bytes()
     except OSError as error:
         raise NotebookUnreadable(
