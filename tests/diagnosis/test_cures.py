@@ -1104,6 +1104,18 @@ CASES |= {  # what one call shows
         model(node("Relu", "x", "h" if cured else "y"), node("Abs", "h" if cured else "x"))
     ),
     "value-nobody-makes": lambda cured: session(model(node("Relu", "x" if cured else "lost"))),
+    "scales-per-channel-below-opset-13": lambda cured: session(
+        model(
+            node("DequantizeLinear", "q s z", axis=0),
+            opset=13 if cured else 12,
+            q=np.zeros((2, 2), np.int8),
+            s=np.ones(2, np.float32),
+            z=np.zeros(2, np.int8),
+        )
+    ),
+    "value-without-a-type": lambda cured: session(
+        model(node("Relu", "x"), x=(F if cured else TensorProto.UNDEFINED, ["n"]))
+    ),
     "count-of-inputs": lambda cured: session(model(node("Add", "x x" if cured else "x"))),
     "graph-shapes-merge": lambda cured: session(
         model(node("Concat", "x w", axis=1), x=(F, [1, 3]), w=np.ones((1 if cured else 2, 4), np.float32))
