@@ -974,7 +974,7 @@ def drop(page: Page, place: Locator, file: Path) -> None:
     mouse.detach()
 
 
-def found(path: Path) -> set[tuple[str, str]]:
+def structure_findings(path: Path) -> set[tuple[str, str]]:
     """What the doctor's rules of structure see in a file; what is said of data files differs in a page."""
     rules = [rule for rule in RULES if rule.__name__ != "external_data"]
     file = read_model_file(path)
@@ -1016,7 +1016,7 @@ def test_the_page_finds_in_a_file_what_the_doctor_finds(reader: Page, server: Se
             shown = {
                 (rule, what) for rule, what in reader.evaluate("content => findingsOf(content)", content)
             }
-            assert shown == found(path), name
+            assert shown == structure_findings(path), name
             seen |= {rule for rule, _ in shown}
     assert seen == {rule.__name__ for rule in RULES} - {"external_data"}
 
@@ -1038,7 +1038,9 @@ def test_a_model_runs_in_the_page_with_values_of_the_readers_own(reader: Page, s
     }
     for name, (arrays, _) in refusals.items():
         np.savez(tmp_path / f"{name}.npz", **arrays)
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "both.npz").read_bytes()[:200])
+    whole = (tmp_path / "both.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:200])
+    (tmp_path / "astray.npz").write_bytes(whole[:-6] + b"\xff" * 4 + whole[-2:])  # the place of its list
     reader.goto(f"{server.url}en/open.html")
     chooser, place = reader.get_by_label("Drop an .onnx file here"), reader.locator(".onnxlab-open")
     run = place.locator(".onnxlab-run")
@@ -1062,7 +1064,8 @@ def test_a_model_runs_in_the_page_with_values_of_the_readers_own(reader: Page, s
         assert float(memory.removesuffix(" MB")) > 16
     assert rows("model.onnx", "packed.npz")[1][3:] == y
     assert rows("model.onnx", "x.npy")[1][3:] == ["y float32[2, 2]", y[1]]
-    for name, (_, words) in (*refusals.items(), ("cut", (None, "cut.npz is damaged"))):
+    refusals |= {name: ({}, f"{name}.npz is damaged") for name in ("cut", "astray")}
+    for name, (_, words) in refusals.items():
         assert len(rows("model.onnx", f"{name}.npz")) == (name == "rank")
         expect(run).to_contain_text(words)
 
@@ -1125,7 +1128,7 @@ def test_a_readers_own_files_are_opened_in_the_page(reader: Page, server: Server
     for name, rows in ran.items():
         graph = opened(name)
         expect(graph.locator(".graph-node").first).to_be_visible()
-        seen = {what for _, what in found(tmp_path / name)}
+        seen = {what for _, what in structure_findings(tmp_path / name)}
         shown = {item.get_attribute("data-what") for item in reader.locator(".findings li[data-rule]").all()}
         assert shown == seen, name
         assert seen or name == "text.onnx"
@@ -1160,6 +1163,9 @@ def test_a_readers_own_files_are_opened_in_the_page(reader: Page, server: Server
     chooser.set_input_files([tmp_path / "middle.onnx", tmp_path / "again/middle.onnx"])
     expect(place).to_have_attribute("data-ready", "middle.onnx,middle.onnx")
     expect(place).to_contain_text("Nodes with a counterpart: 0. 95 removed 1 added")
+    reader.evaluate("document.querySelectorAll('.onnxlab-run button').forEach((one) => one.click())")
+    expect(run.first).to_have_attribute("data-ran", "3", timeout=60_000)  # which the second click did not end
+    expect(run.last.get_by_role("button")).to_be_enabled()
     shutil.copy(tmp_path / "outside.data", tmp_path / "again")
     chooser.set_input_files(
         [tmp_path / name for name in ("outside.onnx", "outside.data", "again/outside.data")]

@@ -1,4 +1,4 @@
-// What a file shows before it runs: the rules of onnxlab/diagnosis/structure.py that need no Python, in its words. Their
+// What a file shows before it runs: the rules of onnxlab/diagnosis/structure.py, in its words. Their
 // severities, reasons and remedies come from there as data.
 
 const STANDARD = new Set(['', 'ai.onnx', 'ai.onnx.ml', 'com.microsoft', 'ai.onnx.preview', 'ai.onnx.preview.training']);

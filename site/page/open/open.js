@@ -172,7 +172,13 @@ const runBox = (opened, given) => {
     if (error) await refuse(error); else status.textContent = tr('Done.');
   };
   const button = make('button', { type: 'button', className: 'start', textContent: values.length ? tr('Run it in this page, with {files} and with drawn values', { files: from }) : tr('Run it in this page, with drawn values') });
-  button.onclick = async () => { button.disabled = true; await run(); button.disabled = false; box.dataset.ran = results.childElementCount; };
+  button.onclick = async () => {
+    const buttons = place.querySelectorAll('.onnxlab-run button');   // of two models, too: a second run would end the first
+    for (const one of buttons) one.disabled = true;
+    await run();
+    for (const one of buttons) one.disabled = false;
+    box.dataset.ran = results.childElementCount;
+  };
   const labels = [...fields].map(([axis, field]) => make('label', {}, `${plain(axis)} `, field));
   if (labels.length) box.append(make('p', {}, tr('Sizes to run at; without them, the page tries until two of them run:')));
   box.append(...labels, button, table, note, status, make('p', {}, tr('For values of your own, drop an .npz file with an array for each input, as for:'), ' ', command('doctor', '--inputs', 'FILE.npz', shellName(file))), make('p', {}, tr('What needs Python, as a comparison with PyTorch and runs at many sizes:'), ' ', doctor));
@@ -199,6 +205,7 @@ const show = async (files) => {
     models = read.map(({ value }) => value);
   }
   const { runtimes, ...texts } = await loaded('open_data.js');
+  if (mine !== shown) return;
   clear();
   const diff = models.length > 1 ? pairModels(...models.map(({ model }) => model)) : null;
   const drawing = make('div', { className: 'onnxlab-live' }), [first, second] = models.map(({ file }) => shellName(file));
@@ -245,6 +252,7 @@ const open = (files) => {
 };
 
 const chooser = make('input', { type: 'file', multiple: true, id: 'onnxlab-file' });
+chooser.onclick = () => { chooser.value = ''; };   // a file that was changed can be chosen again
 chooser.onchange = () => open(chooser.files);
 chooser.setAttribute('aria-describedby', 'onnxlab-promise');
 place.replaceChildren(

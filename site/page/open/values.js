@@ -20,11 +20,11 @@ const npyArray = (name, bytes) => {
 };
 
 // The files of a zip archive, by the list at its end.
-const unzipped = async function* (name, bytes) {
+const unzipped = async function* (bytes) {
   const view = viewOf(bytes);
   let end = bytes.length - 22;
   while (end >= 0 && view.getUint32(end, true) !== 0x06054b50) end -= 1;
-  if (end < 0) refuse('{name} is damaged, or no .npz file. Write it with numpy.savez.', { name });
+  if (end < 0) throw new RangeError('no such list');
   for (let i = view.getUint16(end + 10, true), at = view.getUint32(end + 16, true); i > 0; i--) {
     const [method, nameLength, extra, comment] = [10, 28, 30, 32].map((offset) => view.getUint16(at + offset, true));
     const begin = view.getUint32(at + 42, true), from = begin + 30 + view.getUint16(begin + 26, true) + view.getUint16(begin + 28, true);
@@ -40,8 +40,13 @@ const valuesOf = async (files, inputs) => {
   const arrays = new Map();
   for (const file of files) {
     const bytes = new Uint8Array(await file.arrayBuffer()), stem = (name) => name.replace(/\.npy$/i, '');
-    const parts = /\.npz$/i.test(file.name) ? unzipped(file.name, bytes) : [[file.name, bytes]];
-    for await (const [name, content] of parts) arrays.set(stem(name), npyArray(stem(name), content));
+    const parts = /\.npz$/i.test(file.name) ? unzipped(bytes) : [[file.name, bytes]];
+    try {
+      for await (const [name, content] of parts) arrays.set(stem(name), npyArray(stem(name), content));
+    } catch (error) {
+      if (error.gaps) throw error;
+      refuse('{name} is damaged, or no .npz file. Write it with numpy.savez.', { name: file.name });
+    }
   }
   if (arrays.size === 1 && inputs.length === 1) arrays.set(inputs[0].name, [...arrays.values()][0]);   // no other can be meant
   const known = inputs.filter(({ name }) => arrays.has(name));

@@ -69,7 +69,8 @@ export const extension = async (shared) => {
       const state = JSON.stringify([notes, summary, track, next, steps, path]);
       if (state === this.state) return;
       this.state = state;
-      const { key } = this.node.contains(document.activeElement) ? document.activeElement.dataset : {};
+      const { activeElement } = document, part = [this.above, this.below].find((one) => one.contains(activeElement));
+      const { key } = part ? activeElement.dataset : {}; // a chapter can be in both
       const list = (entries) => make('ul', { role: 'list' }, ...entries.map((entry) => make('li', {}, this.entry(entry, words[entry.state]))));
       const chosen = ({ target }) => this.load({ track: target.value });
       this.above.replaceChildren(...lines([...notes, ...summary]));
@@ -93,7 +94,7 @@ export const extension = async (shared) => {
       for (const button of buttons) if (button.dataset.key === path) button.ariaCurrent = 'page';
       const stop = buttons.find((button) => button.dataset.key === key) ?? buttons[0];
       for (const button of buttons) button.tabIndex = button === stop ? 0 : -1;
-      if (key) (this.node.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? this.node).focus();
+      if (key) (part.querySelector(`[data-key="${CSS.escape(key)}"]`) ?? this.node).focus();
     }
 
     entry({ path, place = '', title, note, state }, word) {
