@@ -76,8 +76,8 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     from onnxlab.kit.progress import choose_track, standings
     from onnxlab.kit.tracks import tracks
     from onnxlab.notebook.labs.standings import (
-        followed,
         followed_path,
+        followed_track,
         go_on,
         next_hints,
         progress_summary,
@@ -90,7 +90,7 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     if "hint" in question:
         next_hints(exercise(question["hint"])[1])
     current, damaged = standings()
-    track = followed()
+    track = followed_track()
     entries = (_entry(root, language, step) for step in followed_path(current))
     steps = [entry for entry in entries if entry]
     following = go_on(current)
