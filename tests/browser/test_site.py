@@ -974,7 +974,7 @@ def drop(page: Page, place: Locator, file: Path) -> None:
     mouse.detach()
 
 
-def found(path: Path) -> set[tuple[str, str]]:
+def findings_of(path: Path) -> set[tuple[str, str]]:
     """What the doctor's rules of structure see in a file; what is said of data files differs in a page."""
     rules = [rule for rule in RULES if rule.__name__ != "external_data"]
     file = read_model_file(path)
@@ -1016,7 +1016,7 @@ def test_the_page_finds_in_a_file_what_the_doctor_finds(reader: Page, server: Se
             shown = {
                 (rule, what) for rule, what in reader.evaluate("content => findingsOf(content)", content)
             }
-            assert shown == found(path), name
+            assert shown == findings_of(path), name
             seen |= {rule for rule, _ in shown}
     assert seen == {rule.__name__ for rule in RULES} - {"external_data"}
 
@@ -1125,7 +1125,7 @@ def test_a_readers_own_files_are_opened_in_the_page(reader: Page, server: Server
     for name, rows in ran.items():
         graph = opened(name)
         expect(graph.locator(".graph-node").first).to_be_visible()
-        seen = {what for _, what in found(tmp_path / name)}
+        seen = {what for _, what in findings_of(tmp_path / name)}
         shown = {item.get_attribute("data-what") for item in reader.locator(".findings li[data-rule]").all()}
         assert shown == seen, name
         assert seen or name == "text.onnx"

@@ -140,7 +140,7 @@ const BYTES = [0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8, 8, 16, 2, 1, 1, 1, 1, 0
 const elements = ({ dims }) => dims.reduce((product, axis) => product * Number(axis), 1);
 // The weights of a model: each tensor with its name, bytes, and its place in a file.
 const tensorsOf = function* ({ model, weights }) {
-  const told = function* (tensor, name, operator = '') {
+  const described = function* (tensor, name, operator = '') {
     const place = tensor.data_location === 1 ? weights[Number(tensor.external_data.at(-1).value)] : null;
     const raw = place?.values.find(({ number, wire }) => CONTIGUOUS.has(number) && wire === 2);
     const external = place?.external;
@@ -148,9 +148,9 @@ const tensorsOf = function* ({ model, weights }) {
       from: external ? Number(external.offset ?? 0) : raw?.from };
   };
   for (const body of bodiesOf(model)) {
-    for (const tensor of body.initializer ?? []) yield* told(tensor, tensor.name);
-    for (const { values } of body.sparse_initializer ?? []) yield* told(values, values.name);
-    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* told(tensor, tensor.name || node.output[0], node.op_type);
+    for (const tensor of body.initializer ?? []) yield* described(tensor, tensor.name);
+    for (const { values } of body.sparse_initializer ?? []) yield* described(values, values.name);
+    for (const node of body.node) for (const { t, tensors } of node.attribute) for (const tensor of [t, ...tensors]) if (tensor) yield* described(tensor, tensor.name || node.output[0], node.op_type);
   }
 };
 const baseName = (path) => path.split('/').at(-1);
