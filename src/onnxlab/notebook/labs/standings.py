@@ -166,7 +166,7 @@ def next_text(current: Sequence[Standing]) -> str:
         return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
-            "Every prediction is answered, and every exercise passed: {progress_summary}.",
+            "Every chapter is done, and every exercise passed: {progress_summary}.",
             progress_summary=progress_summary(current),
         )
     if isinstance(following, Score):
