@@ -54,11 +54,11 @@ def with_input(name: str) -> onnx.ModelProto:
     return model
 
 
-def looping(rounds: str) -> onnx.ModelProto:
+def looping(iterations: str) -> onnx.ModelProto:
     return parse_model(
         HEAD
         + f"""g (float[1] x, int64 n) => (float[1] y) <int64 three = {{3}}, bool go = {{1}}> {{
-            y = Loop ({rounds}, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
+            y = Loop ({iterations}, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
                 {{ d = Identity(c) o = Add(a, a) }}>
         }}"""
     )
@@ -234,7 +234,7 @@ STRUCTURE = [
         "RandomUniformLike",
     ),
     (structure.frozen_subgraphs, choosing("yes"), choosing("c"), "its else_branch never runs"),
-    (structure.frozen_subgraphs, looping("three"), looping("n"), "runs 3 rounds"),
+    (structure.frozen_subgraphs, looping("three"), looping("n"), "runs 3 iterations"),
     (structure.repeated_weights, multiplying(MATRIX.copy()), multiplying(MATRIX + 1), "is equal to a"),
     (structure.repeated_weights, multiplying(MATRIX.T.copy()), multiplying(MATRIX + 1), "is transposed to a"),
     (
@@ -464,7 +464,7 @@ def test_a_fusion_that_the_optimiser_left_out_is_seen():
 @pytest.mark.slow
 def test_a_file_that_does_not_end_is_stopped():
     endless = looping("n")
-    endless.graph.node[0].input[0] = ""  # no number of rounds; the condition stays true
+    endless.graph.node[0].input[0] = ""  # no number of iterations; the condition stays true
     found = examine(endless, seconds=12)
     assert found.symptoms[0].what == "Running it did not end in time."
 
@@ -476,8 +476,8 @@ def test_sizes_that_say_nothing_more_are_not_tried():
         HEAD
         + """g (float[n, k] x) => (float[n, k] y)
             <int64[1] two = {2}, int64[1] zero = {0}, int64[1] one = {1}, bool go = {1}> {
-            s = Shape(x) rows = Slice(s, zero, one) power = Pow(two, rows) rounds = Squeeze(power)
-            y = Loop (rounds, go, x) <body = b (int64 i, bool c, float[r, t] a) => (bool d, float[r, t] o)
+            s = Shape(x) rows = Slice(s, zero, one) power = Pow(two, rows) iterations = Squeeze(power)
+            y = Loop (iterations, go, x) <body = b (int64 i, bool c, float[r, t] a) => (bool d, float[r, t] o)
                 { d = Identity(c) o = Identity(a) }>
         }"""
     )

@@ -244,7 +244,7 @@ def fixed_windows(file: ModelFile) -> Iterator[str]:
     "Make the condition a tensor that depends on the input: torch.cond, or torch.where.",
 )
 def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
-    """If with a constant condition, Loop with a constant number of rounds."""
+    """If with a constant condition, Loop with a constant number of iterations."""
     constants = _constants(file)
     for node in (node for graph in file.graphs() for node in graph.node):
         constant = constants.get(node.input[0]) if node.input else None
@@ -260,10 +260,10 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
             if count > 1_000_000:  # "no limit": the body's condition ends it
                 continue
             what = Message(
-                "The Loop {label!r} runs {n} rounds, whatever the input is.", label=label(node), n=count
+                "The Loop {label!r} runs {n} iterations, whatever the input is.", label=label(node), n=count
             )
-            why = "If the number comes from the example's size, other sizes get a wrong number of rounds."
-            then = "Compare with PyTorch at a size that needs more rounds."
+            why = "If the number comes from the example's size, other sizes get a wrong number of iterations."
+            then = "Compare with PyTorch at a size that needs more iterations."
             yield Symptom("risk" if count else "wrong", what, why, then, "loop")
 
 

@@ -40,7 +40,7 @@ class WhileLoopInTwos(Stepping):
 
 
 class IdleLoop(Stepping):
-    """The rounds are unrolled and masked; beside them is a Loop without effect."""
+    """The iterations are unrolled and masked; beside them is a Loop without effect."""
 
     def forward(self, x, n):
         start = torch.zeros((), dtype=torch.int64), torch.zeros(())
@@ -138,8 +138,8 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("traced: the count is baked", (traced,), "The input 'n' does not reach the result"),
             WrongAnswer("written out and masked", loop({_SCRIPT: "Counted(step)", "n: int": "n", _FOR: "for i in range(9)", _ROUND: f"x = torch.where(i < n, {_STEP}, x)"}), "There is no Loop in the graph"),
-            WrongAnswer("4,100 masked rounds", loop({_FOR: "for i in range(4100)", _ROUND: f"x = torch.where(torch.tensor(i < n), {_STEP}, x)"}), "its trip count does not depend on n"),
-            WrongAnswer("at most a thousand rounds", loop({"range(n)": "range(min(n, 1000))"}), "Up to which n"),
+            WrongAnswer("4,100 masked iterations", loop({_FOR: "for i in range(4100)", _ROUND: f"x = torch.where(torch.tensor(i < n), {_STEP}, x)"}), "its trip count does not depend on n"),
+            WrongAnswer("at most a thousand iterations", loop({"range(n)": "range(min(n, 1000))"}), "Up to which n"),
             WrongAnswer("a Loop without work", (IdleLoop,), "it does no work"),
             WrongAnswer("x is clamped", loop({_FOR: f"x = x.clamp(-50.0, 50.0){_LINE}{_FOR}"}), "compare, clamp, multiply"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was passed in has changed"),

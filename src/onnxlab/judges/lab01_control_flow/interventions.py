@@ -34,7 +34,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def loops_that_follow(model: onnx.ModelProto, name: str) -> list[int]:
-    """Return the Loops whose number of rounds depends on an input, in a model without functions.
+    """Return the Loops whose number of iterations depends on an input, in a model without functions.
 
     They are numbered in the order of the model's Loops. Their trip count, or their condition, is computed
     from the input.
@@ -67,14 +67,14 @@ def loops_that_follow(model: onnx.ModelProto, name: str) -> list[int]:
 
 
 def fixed_loops(model: onnx.ModelProto, name: str) -> list[int]:
-    """Return the Loops of the main graph whose number of rounds does not depend on an input."""
+    """Return the Loops of the main graph whose number of iterations does not depend on an input."""
     following = loops_that_follow(model, name)
     places = enumerate(_nodes(model, "Loop"))
     return [place for place, (graph, _) in places if graph is model.graph and place not in following]
 
 
 def _add_sources(graph: onnx.GraphProto, sources: dict[str, set[str]]) -> None:
-    """Add, for each value, the values that it is computed from, in bodies and from round to round too."""
+    """Add, for each value, the values that it is computed from, in bodies and between iterations, too."""
     for node in graph.node:
         bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
         for body in bodies:
@@ -89,13 +89,13 @@ def _add_sources(graph: onnx.GraphProto, sources: dict[str, set[str]]) -> None:
 
 
 def _control(loop: onnx.NodeProto) -> set[str]:
-    """Return the values that control a Loop: its trip count, its condition before and after a round."""
+    """Return the values that control a Loop: its trip count, its condition before and after an iteration."""
     after = next(attribute.g for attribute in loop.attribute if attribute.name == "body").output[0].name
     return {*loop.input[:2], after} - {""}
 
 
 def stopped(model: onnx.ModelProto, places: Iterable[int]) -> onnx.ModelProto:
-    """Return a copy in which these Loops end before their first round."""
+    """Return a copy in which these Loops end before their first iteration."""
     copy = deepcopy(model)
     loops = list(_nodes(copy, "Loop"))
     for place in places:

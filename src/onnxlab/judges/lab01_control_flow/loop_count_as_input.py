@@ -37,7 +37,7 @@ _EXPECTED = f"""<ir_version: 8, opset_import: ["" : 20]>
 repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
 {{
     go = Constant <value = bool {{1}}> ()
-    y = Loop (n, go, x) <body = round
+    y = Loop (n, go, x) <body = iteration
         (int64 i, bool before, float[{ROWS}, {WIDTH}] state)
         => (bool after, float[{ROWS}, {WIDTH}] next)
     {{
@@ -53,7 +53,7 @@ _EXPECTED_OTHER = f"""<ir_version: 8, opset_import: ["" : 20]>
 repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
 {{
     go = Constant <value = bool {{1}}> ()
-    y = Loop (n, go, x) <body = round
+    y = Loop (n, go, x) <body = iteration
         (int64 i, bool before, float[{ROWS}, {WIDTH}] state)
         => (bool after, float[{ROWS}, {WIDTH}] next)
     {{
@@ -114,12 +114,12 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 
 def judge_loop(work: Work, random: np.random.Generator) -> None:
-    """There is a Loop, n decides its number of rounds, and without its rounds the result is wrong."""
+    """There is a Loop, n decides its number of iterations, and without its iterations the result is wrong."""
     model = inlined(work.model("repeated"))
     judging.require_operators(
         model,
         "Loop",
-        look_at="A loop whose end is known at export is written out, round by round. Is the end known here?",
+        look_at="A loop whose end is known at export is unrolled. Is the end known here?",
     )
     following, others = loops_that_follow(model, "n"), fixed_loops(model, "n")
     if not following or (others and not _right_without(others, model, work, random)):
@@ -129,7 +129,7 @@ def judge_loop(work: Work, random: np.random.Generator) -> None:
         )
         raise Wrong(msg, look_at, evidence=judging.evidence(model, None, "Loop"))
     if _right_without(following, model, work, random):
-        msg = "The result is right even if no round of the Loop is run: it does no work."
+        msg = "The result is right even if no iteration of the Loop is run: it does no work."
         look_at = "What repeats the step, if the Loop does not? Look for the step's nodes outside its body."
         raise Wrong(msg, look_at, evidence=judging.evidence(model, None, "Loop"))
 
@@ -137,7 +137,7 @@ def judge_loop(work: Work, random: np.random.Generator) -> None:
 def _right_without(
     loops: Sequence[int], model: onnx.ModelProto, work: Work, random: np.random.Generator
 ) -> bool:
-    """Whether the results of a few counts are right although these Loops end before their first round."""
+    """Whether the results of a few counts are right although these Loops end before their first iteration."""
     changed = stopped(model, loops)
     reference = _repeated(steps(work.questions())["repeated"])
     for count in (3, 6, 8):
@@ -151,7 +151,9 @@ def _right_without(
 
 def judge_few(work: Work, random: np.random.Generator) -> None:
     """The counts that one tries by hand, 0 among them; for odd rows, and for another step."""
-    look_at = "Which step reads what, and what is left of x when n is 0? Follow the rounds for n = 0, 1, 2."
+    look_at = (
+        "Which step reads what, and what is left of x when n is 0? Follow the iterations for n = 0, 1, 2."
+    )
     rows = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in range(10)]
     _require_rounds(work, "repeated", rows, look_at)
     others = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in (0, 1, 5)]
@@ -180,8 +182,8 @@ def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, 
     model = work.model(name)
     reference = _repeated(steps(work.questions())[name])
     for x, count in inputs:
-        # Rounding grows with the rounds; the results of two counts are some hundred times further apart.
-        tolerance = 0 if not count else 1e-3 if count < 1000 else 1e-2  # no round returns x itself
+        # Rounding grows with the iterations; the results of two counts are some hundred times further apart.
+        tolerance = 0 if not count else 1e-3 if count < 1000 else 1e-2  # no iteration returns x itself
         with (
             trying(f"n = {count}", model=model, inputs=(x, count)),
             judging.expecting(partial(_expected, work, name)),

@@ -1,13 +1,14 @@
-"""Exercise: a model that repeats a step, with the number of rounds as an input.
+"""Exercise: a model that repeats a step, with the number of iterations as an input.
 
 The statement as properties, each with what is drawn for it:
 
 - `step` is any module that takes rows of four numbers: one of two layers with a ReLU between them, whose
-  rounds are no product of matrices, and one without layers, of parameters; asked for in turn, exported after
+  iterations are no product of matrices, and one without layers, of parameters; asked for in turn, exported
+  after
 - `step` stays as it is
-- n times: 0 to 9, tens, hundreds and some 20,000 rounds, more than a number that one would write down
+- n times: 0 to 9, tens, hundreds and some 20,000 iterations, more than a number that one would write down
 - n = 0 returns x, infinities and nan too; large numbers and rows of zeros are rows as any others
-- the graph has a Loop that ends with n, and without its rounds the result is wrong
+- the graph has a Loop that ends with n, and without its iterations the result is wrong
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from onnxlab.model.distance import Array
 ROWS, WIDTH = 2, 4
 SECONDS = 1.0  # of the processor, for a run that takes milliseconds
 _OFFSET = 4.0  # beyond every coordinate of the turning plane, which ReLU must not cut
-NEVER_ENDS = "What has to change in every round, so that the condition of the loop becomes false?"
+NEVER_ENDS = "What has to change in every iteration, so that the condition of the loop becomes false?"
 
 
 class Step(torch.nn.Module):
@@ -67,14 +68,14 @@ def step(random: np.random.Generator) -> Step:
     basis = np.linalg.qr(random.normal(size=(WIDTH, WIDTH)))[0]
     point = random.normal(size=WIDTH)
     point /= np.linalg.norm(point)
-    rounds = np.zeros((WIDTH, WIDTH))
-    rounds[:2, :2] = _rotation(random.uniform(0.5, 2.6))
-    rounds[2:, :2], rounds[2:, 2:] = (0.5 * _rotation(angle) for angle in random.uniform(0, 6, 2))
+    rotations = np.zeros((WIDTH, WIDTH))
+    rotations[:2, :2] = _rotation(random.uniform(0.5, 2.6))
+    rotations[2:, :2], rotations[2:, 2:] = (0.5 * _rotation(angle) for angle in random.uniform(0, 6, 2))
     offset = np.array([_OFFSET, _OFFSET, 0, 0])
     module = Step().eval().requires_grad_(False)
     layers = {
         module.turn: (basis.T, offset - basis.T @ point),
-        module.shift: (basis @ rounds, point - basis @ rounds @ offset),
+        module.shift: (basis @ rotations, point - basis @ rotations @ offset),
     }
     for layer, (weight, bias) in layers.items():
         layer.weight.copy_(torch.from_numpy(weight))
