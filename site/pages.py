@@ -172,9 +172,8 @@ class Site:
         checked = self.words["checked"].format(versions=self.versions)
         changed = self.words["changed"].format(date=date) if date else ""
         short = ""
-        if name.startswith("notebooks/") and minutes_of(
-            self.path(name)
-        ):  # the museum is to be skipped anyway
+        # The museum, which says no minutes, is to be skipped anyway.
+        if name.startswith("notebooks/") and minutes_of(self.path(name)):
             text = self.translate(short_way(posixpath.basename(name)))
             text = re.sub(r"lab\d\d_\w+", rf'<a href="{up}labs/\g<0>.html">\g<0></a>', text)
             short = f"<p>{text}</p>"

@@ -1,6 +1,7 @@
 """What the course's panel in JupyterLab says; the browser's tests look at it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_a_track_is_followed_and_left_and_no_other_one_is_kept():
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_message_is_answered_with_the_place_that_explains_it(language):
+def test_a_message_is_answered_with_the_place_that_explains_it(language, tmp_path):
     reply = course(ROOT, language, {"why": WORDS})
     path = ROOT / reply["chapter"]["path"]
     assert (path.parent.name == "zh") == (language == "zh")
@@ -79,15 +80,29 @@ def test_a_message_is_answered_with_the_place_that_explains_it(language):
     (cell,) = (cell for cell in cells if reply["chapter"]["place"] == f"#cell-id={cell['id']}")
     assert cell["source"][0].startswith("## 1.")
     assert "chapter" not in course(ROOT / "docs", language, {"why": WORDS})
+    explained = tmp_path / reply["chapter"]["path"]
+    explained.parent.mkdir(parents=True)
+    explained.write_text("[" * 100_000, "utf-8")
+    assert course(tmp_path, language, {"why": WORDS})["chapter"]["place"] == ""
 
 
 @pytest.mark.parametrize(
-    "broken", ["", "{", "[]", '{"cells": [{"source": 1}]}', '{"cells": []}', "[" * 100_000]
+    "broken",
+    [
+        "",
+        "{",
+        "[]",
+        '{"cells": [{"source": 1}]}',
+        '{"cells": []}',
+        '{"cells": [{"source": []}]}',
+        "[" * 100_000,
+    ],
 )
 def test_a_broken_notebook_stays_in_the_list(broken, tmp_path):
     for folder in ("notebooks", "labs"):
         (tmp_path / folder).mkdir()
     (tmp_path / "notebooks" / "01_first_deployment.ipynb").write_text(broken, "utf-8")
+    os.mkfifo(tmp_path / "notebooks" / "03_export_arguments.ipynb")  # which nobody writes into
     shutil.copy(ROOT / "notebooks" / "02_trace_and_script.ipynb", tmp_path / "notebooks")
     titles = [step["title"] for step in course(tmp_path, "en", {})["steps"]]
     assert titles == ["01_first_deployment", "02 \u00b7 Trace and script"]
@@ -101,3 +116,4 @@ def test_damaged_records_and_a_folder_without_the_course_are_said(tmp_path):
     assert str(tmp_path) in reply["notes"][1]
     assert not reply["steps"]
     assert reply["next"] is None
+    assert "minutes" not in str(reply["tracks"])

@@ -222,11 +222,12 @@ def test_a_line_break_within_a_type_does_not_break_the_type(width):
     assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
 
 
-def test_a_type_with_the_name_that_a_compiler_gave_it_is_read():
+@pytest.mark.parametrize(("code", "kind"), [("x", "int64"), ("a", "int8"), ("m", "uint64")])
+def test_a_type_with_the_name_that_a_compiler_gave_it_is_read(code, kind):
     mangled = "N11onnxruntime11NonOnnxTypeI{}EE"
-    types = f"Actual: ({mangled.format('i')}) , expected: ({mangled.format('x')})"
+    types = f"Actual: ({mangled.format('i')}) , expected: ({mangled.format(code)})"
     [answer] = explain(f"Unexpected input data type. {types}")
-    assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
+    assert (answer.name, answer.cure) == ("type-of-a-feed", f"Convert the input: x.astype(np.{kind}).")
 
 
 def test_a_traceback_gives_its_last_exception_and_the_line_of_its_reader():

@@ -118,7 +118,7 @@ def test_nothing_is_next_when_everything_is_done(answer):
     for score in scores():
         answer(score.chapter)
     assert next_id() == next_id(FIRST.id) == ""
-    assert next_text(standings()[0]).startswith("Every prediction is answered, and every exercise passed: ")
+    assert next_text(standings()[0]).startswith("Every chapter is done, and every exercise passed: ")
 
 
 def test_a_pass_leads_on_by_a_bar_and_links():

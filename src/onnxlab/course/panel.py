@@ -1,10 +1,9 @@
 """What the course's panel in JupyterLab shows: `onnxlab/course`, a server extension.
 
-The page asks a handler: a file that the course writes could not answer an error message or give a hint. The
-server starts without what answers, which is imported for the first question, and waits for no answer.
+It is a handler, as a file that the course writes could not explain an error message or give a hint. What
+answers is imported for the first question and runs in a thread: the server neither starts nor answers later.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.ioloop import IOLoop
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, speaking, speech, tr
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _ONE_AT_A_TIME = ThreadPoolExecutor(1, "course-panel")  # the language that is s
 
 
 class CourseHandler(APIHandler):  # type: ignore[misc]  # jupyter_server has no types
-    """Tells how the learner stands; a POST gives a hint, follows a track, or answers an error message."""
+    """Tells how the learner stands; a POST gives a hint, follows a track, or explains an error message."""
 
     @web.authenticated
     async def get(self) -> None:
@@ -44,7 +44,11 @@ class CourseHandler(APIHandler):  # type: ignore[misc]  # jupyter_server has no 
         if not isinstance(question, dict) or not all(isinstance(text, str) for text in question.values()):
             raise web.HTTPError(400, "The question is an object of texts.")
         root, language = Path(self.serverapp.root_dir), self.get_query_argument("language", "en")
-        self.finish(await IOLoop.current().run_in_executor(_ONE_AT_A_TIME, course, root, language, question))
+        try:
+            reply = await IOLoop.current().run_in_executor(_ONE_AT_A_TIME, course, root, language, question)
+        except OnnxLabError as error:  # a page from before an update may ask for an exercise that is gone
+            raise web.HTTPError(400, str(error)) from None
+        self.finish(reply)
 
 
 def _load_jupyter_server_extension(server: "ServerApp") -> None:
@@ -72,8 +76,8 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     from onnxlab.kit.progress import choose_track, standings
     from onnxlab.kit.tracks import tracks
     from onnxlab.notebook.labs.standings import (
-        followed,
         followed_path,
+        followed_track,
         go_on,
         next_hints,
         progress_summary,
@@ -86,16 +90,16 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     if "hint" in question:
         next_hints(exercise(question["hint"])[1])
     current, damaged = standings()
-    track = followed()
+    track = followed_track()
     entries = (_entry(root, language, step) for step in followed_path(current))
     steps = [entry for entry in entries if entry]
     following = go_on(current)
     nothing = tr("There are no chapters in {root}. To copy the course there: onnxlab labs .", root=root)
     ways = [("", tr("The whole course"))]
     for way in tracks().values():
-        minutes = sum(_heading(root, language, step)[2] for step in way.steps)
-        title = way.titles.get(language, way.titles["en"])
-        ways.append((way.name, tr("{title}: {minutes} minutes", title=title, minutes=minutes)))
+        title, minutes = way.titles[language], sum(_heading(root, language, step)[2] for step in way.steps)
+        text = tr("{title}: {minutes} minutes", title=title, minutes=minutes) if minutes else title
+        ways.append((way.name, text))
     return {
         "notes": [tr(note) for note in (damaged, problem, "" if steps else nothing) if note],
         "summary": [tr(progress_summary(current)), tr(reading_summary())] if steps else [],
@@ -186,7 +190,9 @@ def _heading(root: Path, language: str, name: str) -> tuple[str, str, int]:
     path = notebook_of(name)
     for edition in (path.parent / language / path.name, path):
         try:
-            return edition.as_posix(), *_read(root / edition, (root / edition).stat().st_mtime_ns)
+            if (root / edition).is_file():  # reading a pipe would wait for ever
+                title, minutes = _read(root / edition, (root / edition).stat().st_mtime_ns)
+                return edition.as_posix(), title or name, minutes
         except OSError:
             continue
         except (ValueError, LookupError, TypeError, RecursionError):  # a learner's file may be anything
@@ -197,7 +203,6 @@ def _heading(root: Path, language: str, name: str) -> tuple[str, str, int]:
 @lru_cache(256)
 def _read(notebook: Path, _changed: int) -> tuple[str, int]:
     """Return a notebook's heading and its minutes; they are read again when the file has changed."""
-    from onnxlab.kit.tracks import minutes_of
+    from onnxlab.kit.tracks import heading_of
 
-    first = "".join(json.loads(notebook.read_text("utf-8"))["cells"][0]["source"])
-    return first.splitlines()[0].lstrip("# "), minutes_of(notebook)
+    return heading_of(notebook)

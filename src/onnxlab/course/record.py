@@ -82,20 +82,23 @@ def make_record(
             name=repr(plain(name, _LONGEST_NAME)),
             most=_LONGEST_NAME,
         )
-    of_labs = [lab for lab in labs() if not track or lab.name in track.steps]
-    have = {lab: sum(points.get(exercise.id, 0) for exercise in lab.exercises) for lab in of_labs}
+    language = spoken_language()
+    have = {
+        lab: sum(points.get(exercise.id, 0) for exercise in lab.exercises)
+        for lab in labs()
+        if not track or lab.name in track.steps
+    }
     chapters = [score for score in scores if not track or score.chapter in track.steps]
-    language, possible, done = (
-        spoken_language(),
-        sum(lab.points for lab in of_labs),
-        sum(map(is_done, chapters)),
-    )
     course = track.titles[language] if track else tr("The whole course")
-    total = tr("{points} of {possible} points in the labs", points=sum(have.values()), possible=possible)
-    sums = [*[total] * bool(have), tr("{n} of {count} chapters done", n=done, count=len(chapters))]
-    own = tr("The learner's own record, not signed")
-    said_by = tr("Graded and signed by the class {signer}", signer=signer) if signer else own
-    foot = [", ".join([date.today().isoformat(), *_versions()]), said_by]
+    sums = [tr("{n} of {count} chapters done", n=sum(map(is_done, chapters)), count=len(chapters))]
+    if have:
+        n, possible = sum(have.values()), sum(lab.points for lab in have)
+        sums.insert(0, tr("{points} of {possible} points in the labs", points=n, possible=possible))
+    if signer:
+        authority = tr("Graded and signed by the class {signer}", signer=signer)
+    else:
+        authority = tr("The learner's own record, not signed")
+    foot = [", ".join([date.today().isoformat(), *_versions()]), authority]
     rows = [(60, 18, "ONNX Lab"), (112, min(32, 720 // columns_of(name)), name), (146, 18, course)]
     rows += [(196 + 30 * number, 22, line) for number, line in enumerate(sums)]
     rows += [(282 + 22 * number, 14, line) for number, line in enumerate(foot)]

@@ -279,13 +279,13 @@ def _outputs(reports: Sequence[Report], rows: Sequence[Report]) -> Iterator[str]
 
 
 def _flat(reports: Sequence[Report]) -> Iterator[str]:
-    """Name the outputs of which an agreement proves nothing, because a constant would agree, too."""
+    """Name the outputs of which an agreement proves little, because a constant would agree, too."""
     for report in (report for report in reports if report["step"] == "flat"):
         for name, (low, high) in [*report["ranges"].items()][:_SHOWN]:
             yield Message(
-                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, less "
-                "apart than what is allowed. Give real inputs with --inputs FILE.npz, or a smaller "
-                "tolerance with --atol and --rtol.",
+                "That proves little for {name}: all its values lie between {low:.2g} and {high:.2g}, closer "
+                "together than the tolerance. Give inputs for which they vary (--inputs FILE.npz), or a "
+                "smaller tolerance (--atol, --rtol).",
                 name=plain(name, 60),
                 low=low,
                 high=high,

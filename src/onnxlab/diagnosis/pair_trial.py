@@ -325,7 +325,7 @@ class _Trial:
         return refused
 
     def _is_flat(self, low: float, high: float) -> bool:
-        """Whether a constant, too, would be within what is allowed of every value in this range."""
+        """Whether a constant, too, would agree with every value in this range, within the tolerance."""
         return high - low <= max(self.atol, self.rtol * max(abs(low), abs(high)))
 
     def _is_random(self, feed: Mapping[str, Array], outputs: Sequence[Any]) -> bool:

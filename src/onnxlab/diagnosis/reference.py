@@ -40,8 +40,8 @@ _ATOL = 1e-4
 _EXAMPLE = Message("the example")
 _TRAINING = Symptom(
     "note",
-    "The factory's module is in training mode, where its outputs are others: it was compared in eval mode.",
-    "Compared with that module as it is, the file looks wrong, by chance or by the batch, and is not.",
+    "The factory's module is in training mode, in which its outputs differ; it was compared in eval mode.",
+    "Beside a module in training mode a correct file looks wrong: Dropout and BatchNorm behave differently.",
     "Call model.eval() before the export and before every comparison.",
     "training",
 )

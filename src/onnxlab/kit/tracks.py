@@ -90,12 +90,16 @@ def title_of(step: str, language: str) -> str:
     """Return the title of a chapter or lab in its notebook of a language, or else in the English one."""
     path = COURSE / notebook_of(step)
     translated = path.parent / language / path.name
-    cells = json.loads((translated if translated.is_file() else path).read_text("utf-8"))["cells"]
-    return "".join(cells[0]["source"]).partition("\n")[0].removeprefix("# ")
+    return heading_of(translated if translated.is_file() else path)[0]
 
 
 def minutes_of(notebook: Path) -> int:
     """Return the minutes that a notebook says in its first cell; 0 where it says none."""
-    cells = json.loads(notebook.read_text("utf-8"))["cells"]
-    found = _TIME.search("".join(cells[0]["source"]))
-    return int(found[1]) if found else 0
+    return heading_of(notebook)[1]
+
+
+def heading_of(notebook: Path) -> tuple[str, int]:
+    """Return the title and the minutes that a notebook says in its first cell; 0 where it says none."""
+    first = "".join(json.loads(notebook.read_text("utf-8"))["cells"][0]["source"])
+    time = _TIME.search(first)
+    return first.partition("\n")[0].removeprefix("# "), int(time[1]) if time else 0

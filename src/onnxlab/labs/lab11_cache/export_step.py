@@ -58,4 +58,4 @@ def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:
 
 def step_name(step: Step) -> str:
     """Return a step's name for messages."""
-    return Message("a step with {step.heads} heads and layers: {count}", step=step, count=len(step.layers))
+    return Message("a step (layers: {count}, heads: {step.heads})", step=step, count=len(step.layers))

@@ -25,6 +25,6 @@ def place(path: Path, exercise: str = "", section: str = "") -> str:
                     return heading
             if exercise and cell["cell_type"] == "code" and f'check("{exercise}"' in source:
                 return heading
-    except (OSError, ValueError, KeyError, TypeError):  # a learner's file may be anything
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # a learner's file may be anything
         pass
     return ""

@@ -93,14 +93,14 @@ def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[S
 
 def followed_path(current: Sequence[Standing]) -> list[Step]:
     """Return the path of the track that the learner follows; else that of the course."""
-    track = followed()
+    track = followed_track()
     return course_path(current, track.steps if track else ())
 
 
 def path_notes(current: Sequence[Standing]) -> list[str]:
     """Return a line on the track that is followed, and one on the chapters that are skipped, if any."""
     notes = []
-    if track := followed():
+    if track := followed_track():
         title = track.titles[spoken_language()]
         notes.append(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
     known = [step for step in followed_path(current) if isinstance(step, Score) and step.known and step.open]
@@ -117,7 +117,7 @@ def is_done(step: Step) -> bool:
     return all(standing.passed for standing in step)
 
 
-def followed() -> Track | None:
+def followed_track() -> Track | None:
     """Return the track that the learner follows, if any."""
     return tracks().get(progress.chosen_track())
 
@@ -162,11 +162,11 @@ def go_on(
 def next_text(current: Sequence[Standing]) -> str:
     """Return, for a terminal, what to do next and with which commands, on the learner's track."""
     following = go_on(current)
-    if following is None and followed():
+    if following is None and followed_track():
         return tr("This track is done. The whole course again: onnxlab next --track all")
     if following is None:
         return tr(
-            "Every prediction is answered, and every exercise passed: {progress_summary}.",
+            "Every chapter is done, and every exercise passed: {progress_summary}.",
             progress_summary=progress_summary(current),
         )
     if isinstance(following, Score):

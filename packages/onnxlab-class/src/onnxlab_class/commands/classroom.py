@@ -354,7 +354,7 @@ def _record(options: argparse.Namespace) -> int:
     from onnxlab_class.classroom.course.signed_records import write_records
 
     pairs = [text.partition("=") for text in options.name]
-    if not all(sign for _, sign, _ in pairs):
+    if not all(learner and sign for learner, sign, _ in pairs):
         print('--name takes a learner and a name: --name ada="Ada Lovelace"', file=sys.stderr)
         return 2
     names = {learner: name for learner, _, name in pairs}

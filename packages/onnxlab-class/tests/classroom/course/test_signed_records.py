@@ -138,8 +138,9 @@ def test_work_that_is_not_graded_yet_has_no_record(capsys):
     [
         (["record", "spring", "."], "There are no results to be read in ."),
         (["record", ".", "results"], ". is not a class"),
-        (["record", "spring", "results", "--name", "eve=Eve"], "has no graded work of eve"),
+        (["record", "spring", "results", "--name", "eve=Eve"], "has no graded work by eve"),
         (["record", "spring", "results", "--name", "ada"], "--name takes a learner and a name"),
+        (["record", "spring", "results", "--name", "=Eve"], "--name takes a learner and a name"),
         (["record", "spring", "results", "--name", "ada= "], "cannot be the name on a record"),
         (["record", "spring", "results", "--track", "fast"], "There is no track 'fast'."),
         (["verify", "spring", "gone.html"], "gone.html cannot be read"),

@@ -48,7 +48,7 @@ def write_records(
     place = open_class(folder)
     points, failed = read_points(results)
     if absent := sorted(names.keys() - points.keys()):
-        msg = f"{results} has no graded work of {', '.join(absent)}."
+        msg = f"{results} has no graded work by {', '.join(absent)}."
         raise ClassRefused(msg, "", "Give the learner's name as grades.csv there has it.")
     key = _key(place, make=True)
     students = sorted(points.keys() - failed)
