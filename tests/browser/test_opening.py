@@ -56,7 +56,7 @@ def test_a_learners_chapter_opens_new_and_trusted_and_its_links_work(
     assert page.evaluate(TRUSTED), "what the learner ran and saved stays trusted"
 
     page.locator(".jp-Notebook .jp-MarkdownOutput").get_by_role("link", name="01", exact=True).first.click()
-    page.wait_for_function(f"() => {WIDGET}.context?.path !== {json.dumps(CHAPTER)}")
+    page.wait_for_function(f"() => {WIDGET}?.context?.path !== {json.dumps(CHAPTER)}")
     target = page.evaluate(f"() => {WIDGET}.context.path")
     assert (workbook.folder / target).exists()
     watched.page.context.close()
@@ -78,7 +78,7 @@ def test_the_course_is_at_the_left_and_says_how_one_stands(
     page.keyboard.press("ArrowDown")
     expect(chapters.nth(2)).to_be_focused()
     page.keyboard.press("Enter")
-    page.wait_for_function(f"() => {WIDGET}.context?.path === {json.dumps(CHAPTER)}")
+    page.wait_for_function(f"() => {WIDGET}?.context?.path === {json.dumps(CHAPTER)}")
     expect(chapters.nth(2)).to_have_attribute("aria-current", "page")
 
     Notebook(page).wait_for_kernel()
