@@ -39,9 +39,10 @@ def test_what_is_trusted_is_recorded_in_the_course_s_own_environment():
     assert not any("Notary" in part for part in jupyter.command(HERE, []))
 
 
-def test_a_language_opens_its_first_chapter_and_is_told_to_the_terminals():
-    assert any("notebooks/00_start" in part for part in jupyter.command(HERE, []))
-    assert any("notebooks/zh/00_start" in part for part in jupyter.command(HERE, [], "zh"))
+def test_a_language_opens_its_first_chapter_and_is_set_in_the_terminals(tmp_path):
+    english, chinese = (jupyter.command(HERE, [], language, tmp_path) for language in ("en", "zh"))
+    assert any("notebooks/00_start" in part for part in english)
+    assert any("notebooks/zh/00_start" in part for part in chinese)
     assert child_variables(HERE, "zh")["ONNXLAB_LANGUAGE"] == "zh"
     assert child_variables(HERE)["ONNXLAB_LANGUAGE"] == "en"  # whatever the system's locale is
 
