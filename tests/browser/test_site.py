@@ -964,7 +964,10 @@ def varint(number: int) -> bytes:
 def drop(page: Page, place: Locator, file: Path) -> None:
     """Drop a file as a mouse does, which dispatch_event() cannot: it does not reach into a frame."""
     place.scroll_into_view_if_needed()
-    box = place.bounding_box()
+    box, before = place.bounding_box(), None
+    while box != before:  # what stands above it may still grow
+        page.wait_for_timeout(200)
+        box, before = place.bounding_box(), box
     assert box is not None
     data = {"items": [], "files": [str(file)], "dragOperationsMask": 1}
     at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "data": data}
