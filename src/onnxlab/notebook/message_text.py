@@ -6,7 +6,7 @@ from onnxlab.diagnosis.messages import explain, read
 from onnxlab.language import tr
 
 LONGEST = 50_000
-"""The most characters of a message that are read: a second's work, or some seconds' for the worst of texts."""
+"""The most characters of a message that are read: that takes a second, some seconds for the worst of texts."""
 
 
 @dataclass(frozen=True)
