@@ -6,7 +6,7 @@ from onnxlab.diagnosis.messages import explain, read
 from onnxlab.language import tr
 
 LONGEST = 50_000
-"""The most characters of a message that are read: that takes a second, some seconds for the worst of texts."""
+"""The most characters of a message that are read: a second's work, seconds' for the worst texts."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,11 @@ def message_text(text: str) -> MessageText:
     message, known = read(end), explain(end)
     before = []
     if len(end) < len(text):
-        count = len(text)
-        before.append(
-            tr(
-                "The message has {count:,} characters; the last {most:,} were read.",
-                count=count,
-                most=LONGEST,
-            )
+        count, most = len(text), len(end)
+        line = tr(
+            "The message has {count:,} characters; the last {most:,} were read.", count=count, most=most
         )
+        before.append(line)
     if message.line:
         before.append(tr("Your line: {line}", line=message.line))
     after: list[str] = []
