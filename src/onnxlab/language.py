@@ -89,7 +89,11 @@ def speaking(words: "Speech") -> Iterator[None]:
 @contextmanager
 def placed(places: Mapping[str, str]) -> Iterator[None]:
     """Let `tr` translate words as in a context, within a block."""
-    words = {word: found for word in places if (found := _speech.contexts.get(places[word], {}).get(word))}
+    words = {
+        word: translation
+        for word, place in places.items()
+        if (translation := _speech.contexts.get(place, {}).get(word))
+    }
     own = copy.copy(_speech)
     own.texts = {**own.texts, **words}
     with speaking(own):

@@ -65,7 +65,7 @@ def verdict(row: dict[str, str | list[str]]) -> str:
     known = explain(str(row["message"]))
     if not known:
         return "right" if "__UNKNOWN__" in row["right"] else "unknown"
-    text = f"{known[0].cause} {known[0].cure}"
+    text = f"{known[0].cause} {known[0].fix}"
     fits = any(re.search(one, text, re.IGNORECASE | re.DOTALL) for one in row["right"])
     return "right" if fits and not any(re.search(one, text) for one in row.get("wrong_if", ())) else "wrong"
 
@@ -94,8 +94,8 @@ def test_messages_of_other_people_are_answered_rightly_or_not_at_all():
 )
 def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says):
     [answer] = explain(f"Unexpected input data type. Actual: (tensor({have})) , expected: (tensor({want}))")
-    assert says in answer.cure
-    assert (f"np.{want}" in answer.cure) or want in {"float", "double", "float16"}
+    assert says in answer.fix
+    assert (f"np.{want}" in answer.fix) or want in {"float", "double", "float16"}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_line_break_within_a_type_does_not_break_the_type(width):
         "INVALID_ARGUMENT : Unexpected input data type. Actual: (tensor(int32)) , expected: (tensor(int64))"
     )
     [answer] = explain("\n".join(text[i : i + width] for i in range(0, len(text), width)))
-    assert (answer.name, answer.cure) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
+    assert (answer.name, answer.fix) == ("type-of-a-feed", "Convert the input: x.astype(np.int64).")
 
 
 @pytest.mark.parametrize(("code", "kind"), [("x", "int64"), ("a", "int8"), ("m", "uint64")])
@@ -227,7 +227,7 @@ def test_a_type_with_the_name_that_a_compiler_gave_it_is_read(code, kind):
     mangled = "N11onnxruntime11NonOnnxTypeI{}EE"
     types = f"Actual: ({mangled.format('i')}) , expected: ({mangled.format(code)})"
     [answer] = explain(f"Unexpected input data type. {types}")
-    assert (answer.name, answer.cure) == ("type-of-a-feed", f"Convert the input: x.astype(np.{kind}).")
+    assert (answer.name, answer.fix) == ("type-of-a-feed", f"Convert the input: x.astype(np.{kind}).")
 
 
 def test_a_traceback_gives_its_last_exception_and_the_line_of_its_reader():
@@ -295,8 +295,8 @@ def test_a_failed_decomposition_is_not_taken_for_a_failed_capture():
     stage = read(text).stage
     assert stage is not None
     assert stage.name == "decomposition"
-    assert "keep one of the dynamic axes fixed" in explain(text)[0].cure
-    # What the cure says.
+    assert "keep one of the dynamic axes fixed" in explain(text)[0].fix
+    # What the fix says.
     torch.onnx.export(Pixels().eval(), (image,), dynamic_shapes=({2: auto},), verbose=False)
 
 
@@ -313,10 +313,10 @@ def test_each_wording_finds_its_own_kind_first_and_fills_its_answer():
             if (
                 best.name != kind.name
                 or not best.cause
-                or not best.cure
-                or re.search(r"\{\w+\}", best.cause + best.cure)
+                or not best.fix
+                or re.search(r"\{\w+\}", best.cause + best.fix)
             ):
-                wrong.append((kind.name, text, best.name, best.cause, best.cure))
+                wrong.append((kind.name, text, best.name, best.cause, best.fix))
     assert wrong == []
 
 
@@ -339,7 +339,7 @@ def test_the_page_and_python_give_the_same_answers():
 
 def test_an_answer_is_short():
     assert max(len(answer.cause) for answer in answers()) < 420
-    assert max(len(answer.cure) for answer in answers()) < 340
+    assert max(len(answer.fix) for answer in answers()) < 340
 
 
 _MESSAGE = re.compile(

@@ -5,23 +5,15 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, speak, spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.plain_text import aligned, plain
 
-if TYPE_CHECKING:
-    from onnxlab.kit.tracks import Track
-
 
 class LabsMissing(OnnxLabError):
     """A folder has no labs."""
-
-
-class TrackMissing(OnnxLabError):
-    """No way through the course has a name."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -220,21 +212,11 @@ def _tracks_text() -> str:
 def _follow(name: str) -> None:
     """Keep a track for later."""
     from onnxlab.kit.progress import choose_track
+    from onnxlab.kit.tracks import requested_track
 
     requested_track(name)
     if problem := choose_track("" if name == "all" else name):
         print(tr(problem), file=sys.stderr)
-
-
-def requested_track(name: str) -> "Track | None":
-    """Return a track; None for "all", the whole course."""
-    from onnxlab.kit.tracks import tracks
-
-    if name not in (*tracks(), "all"):
-        raise TrackMissing(
-            "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
-        )
-    return tracks().get(name)
 
 
 def _labs_in(path: Path) -> list[Path]:
@@ -298,6 +280,7 @@ def _record(options: argparse.Namespace) -> int:
     from onnxlab.course.record import make_record
     from onnxlab.files import write_atomically
     from onnxlab.kit.progress import standings
+    from onnxlab.kit.tracks import requested_track
     from onnxlab.notebook.predict.answers import scores
 
     track = requested_track(options.track)

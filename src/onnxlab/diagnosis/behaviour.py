@@ -259,7 +259,7 @@ def load(report: Report) -> Iterator[str | Symptom]:
         yield Symptom("wrong", what, why, then, "half")
         return
     known = explain(report["error"], 1)
-    yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
+    yield Symptom("wrong", what, known[0].cause, known[0].fix, known[0].place) if known else what
 
 
 @finding(

@@ -153,7 +153,7 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
             if letters(text):
                 yield text, kind, path.relative_to(package).as_posix()
     known = tomllib.loads((package / "assets" / "messages.toml").read_text("utf-8"))
-    texts = [kind[part] for kind in known["kind"] for part in ("cause", "cure")]
+    texts = [kind[part] for kind in known["kind"] for part in ("cause", "fix")]
     texts += [text for stage in known["stage"] for text in (stage["title"], stage["what"], *stage["steps"])]
     for text in texts:
         # A sentence with a gap that a message does not fill is left out: each is a text of its own.

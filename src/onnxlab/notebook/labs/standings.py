@@ -9,7 +9,7 @@ from onnxlab.kit import progress
 from onnxlab.kit.exercise import Exercise, Lab, lab
 from onnxlab.kit.progress import Standing, is_private, standings
 from onnxlab.kit.solutions import solution
-from onnxlab.kit.tracks import Track, short_way, tracks
+from onnxlab.kit.tracks import Track, UnknownTrack, short_way, tracks
 from onnxlab.language import spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
@@ -99,7 +99,7 @@ def followed_path(current: Sequence[Standing]) -> list[Step]:
 
 def path_notes(current: Sequence[Standing]) -> list[str]:
     """Return a line on the track that is followed, and one on the chapters that are skipped, if any."""
-    notes = []
+    notes = list(filter(None, [unknown_track()]))
     if track := followed_track():
         title = track.titles[spoken_language()]
         notes.append(tr("Track: {title}, {minutes} minutes", title=title, minutes=track.minutes))
@@ -120,6 +120,12 @@ def is_done(step: Step) -> bool:
 def followed_track() -> Track | None:
     """Return the track that the learner follows, if any."""
     return tracks().get(progress.chosen_track())
+
+
+def unknown_track() -> str:
+    """Return a note where the learner has chosen a track that the course no longer has; else ""."""
+    name = progress.chosen_track()
+    return tr(str(UnknownTrack(name))) if name not in ("", *tracks()) else ""
 
 
 def go_on(

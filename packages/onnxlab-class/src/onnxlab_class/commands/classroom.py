@@ -350,7 +350,7 @@ def _add_record(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _record(options: argparse.Namespace) -> int:
-    from onnxlab.cli.learner import requested_track
+    from onnxlab.kit.tracks import requested_track
     from onnxlab_class.classroom.course.signed_records import write_records
 
     pairs = [text.partition("=") for text in options.name]
