@@ -1,9 +1,9 @@
 import json
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 from onnxlab.errors import ClaimBroken
 from onnxlab.language import speak
@@ -40,11 +40,16 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def shown():
-    """The cells' outputs in a real kernel: for each cell a list of mime bundles."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
-    limits = {"startup_timeout": 180, "iopub_timeout": 60}
-    NotebookClient(notebook, kernel_name="python3", store_widget_state=False, **limits).execute()
-    return [[output["data"] for output in cell.outputs] for cell in notebook.cells]
+    """The cells' outputs: for each cell a list of mime bundles."""
+    shell, outputs = InteractiveShell.instance(), []
+    try:
+        for source in CELLS:
+            with capture_output() as captured:
+                shell.run_cell(source, store_history=True).raise_error()
+            outputs.append([output.data for output in captured.outputs])
+    finally:
+        InteractiveShell.clear_instance()
+    return outputs
 
 
 def test_a_question_is_two_outputs_and_only_the_second_is_a_widget(shown):

@@ -104,7 +104,7 @@ def one_name() -> ModelProto:
 
 
 def long_names() -> ModelProto:
-    return string_everywhere("x" * 20_000)
+    return string_everywhere("x" * 5_000)
 
 
 def nested(depth: int = 28) -> ModelProto:
