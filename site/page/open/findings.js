@@ -140,7 +140,7 @@ const structureFindings = function* (opened, given, runtimes) {
     if (value === undefined) continue;
     if (node.op_type === 'If') yield ['frozen_subgraphs', tr('The condition of the If {label!r} is constant: its {branch} never runs.', { 'label!r': repr(label), branch: value ? 'else_branch' : 'then_branch' })];
     if (node.op_type === 'Loop' && value <= 1e6) {
-      yield ['frozen_subgraphs', tr('The Loop {label!r} runs {n} iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
+      yield ['frozen_subgraphs', tr('The Loop {label!r} has {n} as its number of iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
         severity: value ? 'risk' : 'wrong',
         why: tr("If the number comes from the example's size, other sizes get a wrong number of iterations."),
         then: tr('Compare with PyTorch at a size that needs more iterations.'), lesson: 'loop',
