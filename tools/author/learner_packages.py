@@ -86,7 +86,7 @@ def variables() -> dict[str, str]:
 
 
 class WithOptional(IPyNbFile):  # type: ignore[misc]  # as above
-    """A notebook with the optional packages that it imports: what few learners see, at the price of the first run."""
+    """A notebook with the optional packages that it imports: what few learners see costs a whole run."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Mark the cells as what only `course.py test --all` runs."""
