@@ -22,10 +22,10 @@ import onnx
 import pytest
 
 from onnxlab.cli import main
+from onnxlab.cli.terminal import plain_streams
 from onnxlab.kit.exercise import exercise, lab
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.progress import record
-from onnxlab.kit.status import Status
 from onnxlab.kit.tracks import tracks
 from onnxlab.language import speak
 from tests.support.ctrl_c import hear_ctrl_c
@@ -318,6 +318,15 @@ def test_a_terminal_gets_colours_and_links_of_ours_and_none_of_the_files(hostile
         assert link in text
         ours = re.sub(r"\x1b\[(0|31|33|36)m|\x1b\]8;;(file://[!-~]*)?\x1b\\|\r\x1b\[K|\r\n", "", text)
         assert not {character for character in ours if unicodedata.category(character) in ("Cc", "Cf")}
+
+
+def test_whatever_a_command_prints_cannot_command_the_terminal(capsys):
+    with plain_streams():
+        print(HOSTILE, HOSTILE, file=sys.stderr)
+        print(HOSTILE)
+    said = "".join(capsys.readouterr())
+    assert "All is well." in said
+    assert not {character for character in said if unicodedata.category(character) in ("Cc", "Cf")} - {"\n"}
 
 
 def test_the_version_is_said(capsys):

@@ -102,7 +102,7 @@ def recorded_graph(version: str, name: str) -> onnx.ModelProto:
     """
     recorded = names(version)
     if name not in recorded:
-        raise UnknownRecord(*_missing("graph", name, version, recorded))
+        raise _missing("graph", name, version, recorded)
     return load((_folder(version) / f"{name}.onnx").read_bytes())
 
 
@@ -141,7 +141,7 @@ def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any 
     """
     facts = _facts(version)
     if key not in facts:
-        raise UnknownRecord(*_missing("fact", key, version, facts))
+        raise _missing("fact", key, version, facts)
     return deepcopy(facts[key])  # the caller may change it
 
 
@@ -210,15 +210,14 @@ def _read(*path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     return json.loads(_RECORDED.joinpath(*path).read_text(encoding="utf-8"))
 
 
-def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> tuple[str, str, str]:
+def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> UnknownRecord:
     near = difflib.get_close_matches(name, recorded, n=3, cutoff=0.5)
-    why = Message("Near it: {near}.", near=", ".join(near)) if near else ""
-    listing = "names" if kind == "graph" else "keys"
-    what = Message(
-        "There is no recorded {kind} {name!r} of torch {version}.", kind=kind, name=name, version=version
-    )
-    return (
-        what,
-        why,
-        Message('history.{listing}("{version}") lists what there is.', listing=listing, version=version),
+    return UnknownRecord(
+        "There is no recorded {kind} {name!r} of torch {version}.",
+        Message("Near it: {near}.", near=", ".join(near)) if near else "",
+        'history.{listing}("{version}") lists what there is.',
+        kind=kind,
+        name=name,
+        version=version,
+        listing="names" if kind == "graph" else "keys",
     )

@@ -17,9 +17,8 @@ import torch
 from onnxlab.errors import UnknownExercise
 from onnxlab.kit.exercise import Answers, Exercise, Judge, Judges
 from onnxlab.kit.judging import expecting
-from onnxlab.kit.outcome import Case, Finding, Outcome, Wrong, case_of
+from onnxlab.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
 from onnxlab.kit.producing import Production, produce_in_child
-from onnxlab.kit.status import USABLE, Status
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 from onnx import numpy_helper, parser
 
@@ -307,10 +306,9 @@ def require_exported(work: Work, name: str) -> onnx.ModelProto:
         failure = work.json(name)
         if isinstance(failure, list) and len(failure) == 2 and all(isinstance(text, str) for text in failure):
             reason, where = failure
-            look_at = (
-                where if len(where) <= LONGEST else where[:LONGEST]
-            ) or "What does this exporter say of your module?"
-            raise Wrong(reason[: 2 * LONGEST], look_at)
+            raise Wrong(
+                reason[: 2 * LONGEST], where[:LONGEST] or "What does this exporter say of your module?"
+            )
     return work.model(name)
 
 
@@ -518,15 +516,11 @@ def require_same_numbers(
     right_outputs: list[Array],
     where: str,
     look_at: str,
-    session: ort.InferenceSession | None = None,
 ) -> None:
-    """Require the right outputs for inputs by name; `where` describes the drawn model.
-
-    To compare one model for many inputs, pass its session: opening one takes longer than the run.
-    """
+    """Require the right outputs for inputs by name; `where` describes the drawn model."""
     shown = evidence(model)
     try:
-        outputs = (session or open_session(model)).run(None, dict(feeds))
+        outputs = open_session(model).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
         msg = Message(
             "{where}: ONNX Runtime does not run the result: {reason}", where=where, reason=short_reason(error)
@@ -555,16 +549,9 @@ def require_same_numbers(
             raise Wrong(msg, hint, difference=difference, evidence=shown)
         place = first_mismatch(expected, actual)
         if place is not None:
-            difference = Difference(
-                Message.compose(
-                    "; ",
-                    [
-                        shown_inputs,
-                        Message("output {output.name} at {place}", output=output, place=list(place)),
-                    ],
-                ),
-                *number_texts(expected[place], actual[place], 5),
-            )
+            element = Message("output {output.name} at {place}", output=output, place=list(place))
+            given = Message.compose("; ", [shown_inputs, element])
+            difference = Difference(given, *number_texts(expected[place], actual[place], 5))
             msg = Message(
                 "{where}: the outputs differ from those of the model it was made from.", where=where
             )

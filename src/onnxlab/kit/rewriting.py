@@ -144,8 +144,7 @@ class Rewritten(Generic[QuestionType]):
     ) -> Judge:
         """Return the judge of one part, for all models of possible tasks.
 
-        Args:
-            require: What the part asks of a model beyond its structure; by default nothing.
+        `require` is what the part asks of a model beyond its structure; by default nothing.
         """
 
         def judge(work: Work, random: np.random.Generator) -> None:
@@ -179,12 +178,9 @@ def made_by(solution: Callable[..., onnx.ModelProto]) -> Callable[[Question], on
 
 
 def require_as_before(model: onnx.ModelProto, question: Question, inputs: Iterable[Array]) -> None:
-    """Require the same outputs as those of the model that it was made from.
+    """Require the same outputs as those of the model that it was made from, which has one input.
 
-    Args:
-        model: The model.
-        question: The model that it was made from, which has one input.
-        inputs: Arrays for that input. The first should be small enough to be shown whole.
+    The first of `inputs`, arrays for that input, should be small enough to be shown whole.
 
     Raises:
         Wrong: With the first element that differs.

@@ -13,7 +13,7 @@ from onnxlab.kit.tracks import Track, UnknownTrack, short_way, tracks
 from onnxlab.language import spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
-from onnxlab.tables import Table, table
+from onnxlab.tables import Table
 
 
 class NoSolution(OnnxLabError):
@@ -37,8 +37,8 @@ def first_hints(record: Exercise, number: int) -> list[str]:
 def progress_table() -> tuple[Table, str]:
     """Return a row for each exercise, and a message if the file with the progress was damaged."""
     current, message = standings()
-    rows = [_row(standing) for standing in current]
-    return table(rows, caption=progress_summary(current), bad=("tried",)), message
+    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+    return Table(columns, tuple(map(_row, current)), progress_summary(current), bad=("tried",)), message
 
 
 def progress_summary(current: Sequence[Standing]) -> str:
@@ -246,11 +246,11 @@ def solutions_text(lab: Lab) -> str:
 def predictions_table() -> Table | None:
     """Return a row for each chapter in which something was predicted; None without any."""
     answered = [score for score in scores() if score.open < score.total]
-    columns = ("chapter", "predictions right", "wrong", "open")
-    cells = [(score.chapter, f"{score.right}/{score.total}", score.wrong, score.open) for score in answered]
-    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    rows = tuple((s.chapter, f"{s.right}/{s.total}", str(s.wrong), str(s.open)) for s in answered)
     again = Message("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
-    return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
+    caption = again if any(score.wrong for score in answered) else ""
+    columns = ("chapter", "predictions right", "wrong", "open")
+    return Table(columns, rows, caption) if rows else None
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
@@ -269,11 +269,9 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
     return tr("The instructor's page shows how you stand. To be left out there: {how}", how=how)
 
 
-def _row(standing: Standing) -> dict[str, object]:
-    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+def _row(standing: Standing) -> tuple[str, ...]:
     last = "" if standing.last is None or standing.passed else str(standing.last)
     points = Message("{standing.points} of {standing.exercise.points}", standing=standing)
     count = len(standing.exercise.hints)
     hints = Message("{standing.hints} of {count}", standing=standing, count=count) if standing.hints else ""
-    row = (standing.lab.name, standing.exercise.id, standing.word, last, points, hints)
-    return dict(zip(columns, row, strict=True))
+    return standing.lab.name, standing.exercise.id, standing.word, last, points, hints
