@@ -31,6 +31,7 @@ from onnxlab.diagnosis.structure import STRUCTURE as RULES
 from onnxlab.exporters.export import Exporter
 from onnxlab.exporters.silence import silenced
 from onnxlab.patients.ward import patients
+from onnxlab.plain_text import plain
 from starter.website import page_server
 from tests.diagnosis.test_symptoms import STRUCTURE as CASES
 
@@ -984,7 +985,8 @@ def structure_findings(path: Path) -> set[tuple[str, str]]:
     return {(rule.__name__, str(symptom.what)) for rule in rules for symptom in rule(file)}
 
 
-FINDINGS = """globalThis.findingsOf = async (content) => {
+FINDINGS = """globalThis.plainText = plain;
+globalThis.findingsOf = async (content) => {
   const opened = await readModel(new File([bytesOf(content)], 'model.onnx'));
   const { runtimes } = await loaded('open_data.js');
   const seen = [...structureFindings(opened, new Map(), runtimes)];
@@ -1011,6 +1013,8 @@ def test_the_page_finds_in_a_file_what_the_doctor_finds(reader: Page, server: Se
 
     reader.route("**/open.js", with_findings)
     reader.goto(f"{server.url}en/open.html")
+    for text in ("a\x1b[2J", "one\ntwo\r\n", "\u202e\u2028\ufeff", "به\u200cنام", "\U0001d11e" * 70):
+        assert reader.evaluate("text => plainText(text)", text) == plain(text, 60), ascii(text)
     path, seen = tmp_path / "model.onnx", set()
     for name, models in files.items():
         for model in models:
@@ -1071,6 +1075,13 @@ def test_a_model_runs_in_the_page_with_values_of_the_readers_own(reader: Page, s
     for name, (_, words) in refusals.items():
         assert len(rows("model.onnx", f"{name}.npz")) == (name == "rank")
         expect(run).to_contain_text(words)
+    text = "g (float[n] x) => (float[7] y) { s = Constant <value = int64[1] {7}> () y = Reshape(x, s) }"
+    onnx.save(parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), tmp_path / "model.onnx")
+    assert len(rows("model.onnx")) == 1
+    # The runtime ends its message with a line feed; below it is the link to what the course says.
+    refused, link = run.get_by_role("status").inner_text().splitlines()
+    assert refused.endswith("requested shape:{7}")
+    assert link == run.get_by_role("status").locator("a").inner_text()
 
 
 def test_the_page_of_ones_own_file_is_used_by_keyboard_alone(reader: Page, server: Server, tmp_path):

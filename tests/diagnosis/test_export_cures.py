@@ -16,7 +16,7 @@ from onnxlab.diagnosis.messages import answers
 from tests.diagnosis.test_cures import CASES, PAIRS
 from tests.support.cures import check
 
-pytestmark = pytest.mark.slow  # some hundred exports
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]  # some hundred exports
 
 AUTO, DYNAMIC = Dim.AUTO, Dim.DYNAMIC
 X, W = torch.ones(2, 4), torch.ones(4, 4)

@@ -7,7 +7,11 @@ const HOME = /(?:\/(?:home|Users|root|mnt|tmp|opt|usr|workspace|content)\/|[A-Za
 const WASTE = 1 << 16;       // bytes that a file must waste before it is worth a line
 const MOST_READ = 1 << 28;   // bytes of weights that are looked through
 
-const plain = (text, most = 60) => String(text ?? '').replace(/\p{C}/gu, '\ufffd').slice(0, most);
+// As onnxlab/plain_text.py has it.
+const plain = (text, most = 60) => {
+  const letters = [...String(text ?? '')], cut = letters.slice(0, most).join('') + (letters.length > most ? '…' : '');
+  return cut.replace(/[\t\n\r]/g, ' ').replace(/(?![\u200c\u200d])[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
+};
 const listing = (names, most = 3) => {
   const shown = names.slice(0, most).map((name) => plain(name, 80)).join(', ');
   return names.length > most ? tr('{names} and {number} more', { names: shown, number: names.length - most }) : shown;
@@ -136,7 +140,7 @@ const structureFindings = function* (opened, given, runtimes) {
     if (value === undefined) continue;
     if (node.op_type === 'If') yield ['frozen_subgraphs', tr('The condition of the If {label!r} is constant: its {branch} never runs.', { 'label!r': repr(label), branch: value ? 'else_branch' : 'then_branch' })];
     if (node.op_type === 'Loop' && value <= 1e6) {
-      yield ['frozen_subgraphs', tr('The Loop {label!r} runs {n} iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
+      yield ['frozen_subgraphs', tr('The Loop {label!r} has {n} as its number of iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
         severity: value ? 'risk' : 'wrong',
         why: tr("If the number comes from the example's size, other sizes get a wrong number of iterations."),
         then: tr('Compare with PyTorch at a size that needs more iterations.'), lesson: 'loop',

@@ -172,7 +172,7 @@ def _doctor(options: argparse.Namespace) -> int:
             print(_annotation(level, options.model, "doctor", text))
         print(tr(found.verdict("--against net.py:factory")))
         return code
-    print(tr("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes", found=found))
+    print(tr(found.subject))
     for symptom in found.symptoms:
         print()
         write_coloured(symptom.severity, tr(symptom.severity))

@@ -260,7 +260,9 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
             if count > 1_000_000:  # "no limit": the body's condition ends it
                 continue
             what = Message(
-                "The Loop {label!r} runs {n} iterations, whatever the input is.", label=label(node), n=count
+                "The Loop {label!r} has {n} as its number of iterations, whatever the input is.",
+                label=label(node),
+                n=count,
             )
             why = "If the number comes from the example's size, other sizes get a wrong number of iterations."
             then = "Compare with PyTorch at a size that needs more iterations."

@@ -195,7 +195,7 @@ def _kind(reason: str) -> str:
         return "type"
     if "gives shape" in reason:
         return "shape"
-    return "outputs" if " outputs, the runtime " in reason else "stop"
+    return "outputs" if "number of outputs" in reason else "stop"
 
 
 def difference(

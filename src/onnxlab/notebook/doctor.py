@@ -30,6 +30,5 @@ def doctor(
     )
     columns = ("severity", "what", "why", "what to do", "section")
     rows = tuple((s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms)
-    size = Message("{found.name}: {found.nodes:,} nodes, {found.size:,} bytes.", found=found)
-    caption = Message.compose(" ", [size, found.verdict('reference="net.py:factory"')])
+    caption = Message.compose(". ", [found.subject, found.verdict('reference="net.py:factory"')])
     return Table(columns, rows, caption, bad=("wrong",))
