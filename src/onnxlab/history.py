@@ -87,11 +87,7 @@ def names(version: str) -> list[str]:
 
 
 def recorded_graph(version: str, name: str) -> onnx.ModelProto:
-    """Return the model that a torch version wrote.
-
-    Args:
-        version: One of `VERSIONS`.
-        name: One of `names(version)`; they are described at the top of this module.
+    """Return a model that a torch version wrote, one of `names(version)`: see the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or graph.
@@ -122,9 +118,7 @@ def keys(version: str) -> list[str]:
 def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any shape
     """Return a fact that was measured with a torch version, as plain data.
 
-    Args:
-        version: One of `VERSIONS`.
-        key: One of `keys(version)`; they are described at the top of this module.
+    The key is one of `keys(version)`, described at the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or fact.
@@ -161,10 +155,7 @@ def back_ends() -> dict[str, Any]:
 
 
 def recorded_runtime(release: str) -> dict[str, Any]:
-    """Return what a release of ONNX Runtime did with files of newer and newer versions.
-
-    Args:
-        release: One of `RUNTIMES`.
+    """Return what a release of ONNX Runtime, one of `RUNTIMES`, did with files of newer and newer versions.
 
     Returns:
         `newest_ir` and `newest_opset`: the newest that it loads. `ir_message` and `opset_message`: how it

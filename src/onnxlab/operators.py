@@ -50,12 +50,7 @@ def known_operators() -> tuple[str, ...]:
 
 
 def links(operator: str, exporter: str, opset: int) -> tuple[Link, Link, Link, Link]:
-    """Return the four links of an operator: the operator itself, its rule, the schema and the kernel.
-
-    Args:
-        operator: One of `known_operators`.
-        exporter: "TorchScript" or "torch.export".
-        opset: The opset to export at.
+    """Return the four links of a known operator: the operator itself, its rule, the schema and the kernel.
 
     Example:
         >>> [link.mark + " " + link.text for link in links("aten::asinh", "TorchScript", 8)][1:3]

@@ -14,6 +14,7 @@ from onnxlab.cli import main
 from onnxlab.errors import OnnxLabError
 from onnxlab.model.diff import diff
 from onnxlab.model.graph import dims, edges, op_types, outline, summary, walk
+from onnxlab.notebook.graph.saved_form import model_image
 from onnxlab.notebook.graph.view import GraphMessage, graph
 from tests.hostile.damage import KNOWN, MODELS, SECRET, damaged_models
 
@@ -78,7 +79,8 @@ def tried(path: Path, data: bytes) -> None:
     for read in (
         lambda: shown(path),
         lambda: shown(path, path.parents[1] / "other.onnx"),
-        lambda: shown(path, groups=True, highlight="Relu"),
+        lambda: shown(path, groups=True),
+        lambda: private(model_image(data, ["Relu"])),
         lambda: private(str(diff(path, data))),
         lambda: queried(path),
     ):

@@ -26,10 +26,7 @@ from onnxlab.message import Message
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
     """Check an exercise: call the answers, in a child process where possible, and judge what they leave.
 
-    Args:
-        exercise: The exercise.
-        answers: The learner's functions by name.
-        seed: The seed of the questions and of the test inputs.
+    The questions and the test inputs are drawn from the seed.
 
     Raises:
         UnknownExercise: If one of `exercise.answers` is missing.

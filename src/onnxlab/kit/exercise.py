@@ -169,7 +169,7 @@ def lab(name: str) -> Lab:
 @cache
 def _read(name: str) -> Lab:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
         | {"parts": tuple(map(_part, row["parts"]))}
         for row in table["exercise"]

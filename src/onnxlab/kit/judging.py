@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 import torch
 from onnx import numpy_helper, parser
 
@@ -516,11 +517,15 @@ def require_same_numbers(
     right_outputs: list[Array],
     where: str,
     look_at: str,
+    session: ort.InferenceSession | None = None,
 ) -> None:
-    """Require the right outputs for inputs by name; `where` describes the drawn model."""
+    """Require the right outputs for inputs by name; `where` describes the drawn model.
+
+    To compare one model for many inputs, pass its session: opening one takes longer than the run.
+    """
     shown = evidence(model)
     try:
-        outputs = open_session(model).run(None, dict(feeds))
+        outputs = (session or open_session(model)).run(None, dict(feeds))
     except Exception as error:  # the runtime raises many kinds
         msg = Message(
             "{where}: ONNX Runtime does not run the result: {reason}", where=where, reason=short_reason(error)

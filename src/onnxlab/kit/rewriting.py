@@ -28,7 +28,6 @@ class Question:
 
     Attributes:
         where: A description of the model, for messages.
-        model: The model.
         look_at: Advice for an answer that is wrong for it.
         possible: Whether the task can be done with it; if not, a ValueError is the right answer.
     """
@@ -63,12 +62,10 @@ QuestionType = TypeVar("QuestionType", bound=Question)
 
 @dataclass(frozen=True)
 class Rewriting(Generic[QuestionType]):
-    """What an exercise asks its answer.
+    """What an exercise asks its answer, the learner's function.
 
     Attributes:
-        answer: The learner's function.
         result: The name of its models in the folder, before their number.
-        draw: Draws the questions.
         mendable: Whether a model may also be returned where the task is not possible.
     """
 
@@ -121,7 +118,6 @@ class Rewritten(Generic[QuestionType]):
     """What is required of each model that an answer returned.
 
     Attributes:
-        asked: What the answer was asked.
         require_structure: Requires what every part needs: that the model is valid, for instance.
         expected: Makes a right model, shown beside a wrong one.
     """

@@ -142,10 +142,7 @@ def hiding_css(name: str) -> str:
 
 
 def live_note(text: str) -> None:
-    """Show a remark about this machine in a running notebook; the saved notebook does not have it.
-
-    Args:
-        text: The line; shown as it is, without markup.
+    """Show a remark about this machine, as it is, in a running notebook; the saved notebook does not have it.
 
     >>> live_note("no compiler found")
     no compiler found

@@ -15,9 +15,9 @@ from google.protobuf.message import Message as Proto  # type: ignore[import-unty
 from onnx import ModelProto, TensorProto
 
 from onnxlab.language import tr
-from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel
+from onnxlab.notebook.graph.lean_model import IDENTIFIER, LeanModel, read_structure
 from onnxlab.notebook.graph.marks import Marks
-from onnxlab.notebook.graph.pane import Pane
+from onnxlab.notebook.graph.pane import Pane, make_pane
 from onnxlab.notebook.graph.static_picture import Picture
 
 # While the live graph of the next output is there, the picture is not; where a notebook is opened without a
@@ -62,13 +62,8 @@ def pictures_html(
 ) -> str:
     """Pictures as images, so that nothing in them can run or load anything.
 
-    Args:
-        summary: One line about all of them.
-        titles: A title for each picture; none if there is only one.
-        panes: The models.
-        pictures: The picture of each.
-        notes: Lines to stand below.
-        words: The only model in words, to stand beside its picture.
+    Each has a title if there are several; the only one may have the model in words beside it. The notes stand
+    below.
     """
     captions = [f"<figcaption>{escape(title)}</figcaption>" for title in titles] or [""] * len(panes)
     figures = "".join(
@@ -101,6 +96,20 @@ def operators(model: LeanModel) -> str:
     words = [f"{number} {name[:40]}" for name, number in ranked[:_OPERATORS]]
     rest = len(ranked) - _OPERATORS
     return ", ".join(words) + (tr(" and {rest} more operators", rest=rest) if rest > 0 else "")
+
+
+def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
+    """Draw a model as one image tag, in which nothing can run, for pages that are not notebooks.
+
+    Where the graph is too large for a picture, it is a line of text.
+
+    Raises:
+        ModelNotReadable: If it is no model that can be drawn.
+    """
+    pane = make_pane(read_structure(model))
+    marks = pane.with_groups(pane.highlighted(list(highlight) or None))
+    picture = pane.picture(marks, grouped=True)
+    return f"<p>{escape(operators(pane.flat))}</p>" if picture is None else _image(pane, picture)
 
 
 def saved_structure(

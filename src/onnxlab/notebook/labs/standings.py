@@ -73,12 +73,7 @@ Step = Score | Sequence[Standing]
 
 
 def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[Step]:
-    """Return the chapters in order, and each lab after the last chapter to read before it.
-
-    Args:
-        current: How the learner stands with every exercise, in order.
-        only: The chapters and labs of a track, in its order; all of the course if there are none.
-    """
+    """Return the chapters in order, each lab after the last chapter to read before it, or a track's steps."""
     by_lab = groupby(current, key=lambda standing: standing.lab.name)
     in_labs = [list(exercises) for _, exercises in by_lab]
     path: list[Step] = []
@@ -134,12 +129,8 @@ def go_on(
     """Return the exercise or the chapter to go on with, on the learner's track; None if everything is done.
 
     A lab that was begun comes first, the next exercise before the earlier ones. Then come the rest of the
-    course's path, from where the learner stands, and what was left out before.
-
-    Args:
-        current: How the learner stands with every exercise, in order.
-        after: The exercise that was passed just now.
-        chapter: The chapter that the learner is reading.
+    course's path, from where the learner stands, and what was left out before. `after` is the exercise that
+    was passed just now, `chapter` the one that is being read.
     """
     path = followed_path(current)
     labs = [step for step in (course_path(current) if after else path) if not isinstance(step, Score)]
@@ -254,11 +245,9 @@ def predictions_table() -> Table | None:
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
-    """Return a line on who else sees the learner's progress, and how to change that; empty where nobody does.
+    """Return a line on who else sees the learner's progress, and how to change that, in a terminal or a cell.
 
-    Args:
-        always: Return the line outside of a class, too.
-        terminal: Name the command of the terminal, not the call in a cell.
+    Outside of a class, where nobody does, it is empty unless it is `always` wanted.
     """
     if not always and "JUPYTERHUB_USER" not in os.environ:
         return ""

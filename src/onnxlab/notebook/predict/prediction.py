@@ -165,10 +165,7 @@ class Prediction(_Asked):
         return next((option for option, label in self._labels.items() if label == self._widget.latest), None)
 
     def reveal(self, actual: object) -> None:
-        """Show the answer beside the prediction, and mark it in the question.
-
-        Args:
-            actual: What really happened: one of the options.
+        """Show the answer, what really happened, beside the prediction, and mark it in the question.
 
         Raises:
             ClaimBroken: The answer is none of the options.
@@ -281,10 +278,7 @@ class PredictionGrid(_Asked):
         return {key: choices[cell] for key, cell in filled if cell}
 
     def reveal(self, actual: Mapping[Key, str]) -> None:
-        """Show the answers, coloured by right and wrong, and the score if anything was predicted.
-
-        Args:
-            actual: For each (row, column) one of the choices.
+        """Show the answer for each (row, column), coloured by right and wrong, and the score if there is one.
 
         Raises:
             ClaimBroken: A cell is missing, or its answer is none of the choices.
