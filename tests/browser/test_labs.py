@@ -133,7 +133,7 @@ def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Pa
     expect(failed).to_contain_text("inputs: (float32")
     expect(passed.get_by_role("button", name="Hint", exact=True)).to_have_count(0)
     expect(shown_map).to_contain_text("Go on: lab04_asinh")
-    expect(shown_map.locator(".onnxlab-progress-saved")).to_be_hidden()
+    expect(shown_map.locator(".onnxlab-progress.saved")).to_be_hidden()
     passed.get_by_role("link", name="Go on: lab04_asinh, Translate asinh").click()
     opened = "() => window.jupyterapp.shell.currentWidget.title.label === 'lab04_asinh.ipynb'"
     page.wait_for_function(opened)
@@ -189,12 +189,12 @@ def test_in_the_workbook_the_first_chapter_leads_to_the_map_and_progress_leads_o
     notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
     chdir = "import os, tempfile\nos.chdir(tempfile.mkdtemp())\n"  # as every chapter does
     cell = run_cell(notebook, chdir + STEPS[0] + STEPS[3])
-    links = cell.locator(".onnxlab-progress-live").get_by_role("link")
+    links = cell.locator(".onnxlab-progress.live").get_by_role("link")
     expect(links.first).to_have_text("Go on: 01_first_deployment")
     links.filter(has_text="lab01_control_flow").click()
     wait_for_tab(own_page, "lab01_control_flow.ipynb")
     own_page.get_by_role("tab", name="00_start_here.ipynb").click()
-    own_page.locator(".onnxlab-progress-live .go").click()
+    own_page.locator(".onnxlab-progress.live .go").click()
     wait_for_tab(own_page, "01_first_deployment.ipynb")
 
 

@@ -165,22 +165,18 @@ def test_what_differs_between_machines_is_removed():
     ]
 
 
-def test_cells_have_a_number_of_their_kernel_that_is_removed():
-    assert plain_lines("at /tmp/ipykernel_4711/123456.py:3", 1) == ["at <cell>:3"]
-
-
-def test_links_survive():
-    link = "see https://docs.pytorch.org/docs/stable/onnx.html"
-    assert plain_lines(link, 1) == [link]
-
-
-def test_long_lines_are_shortened_and_blank_ones_skipped():
-    assert plain_lines("\n" + "x" * 500 + "\n\nsecond\nthird", 2) == ["x" * 157 + "...", "second"]
-
-
-def test_no_line_announces_steps_that_are_not_shown():
-    assert plain_lines("No.\nNext steps:\n- Try again", 2) == ["No."]
-    assert plain_lines("No. Next steps:\n- Try again", 2) == ["No. Next steps:", "- Try again"]
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at /tmp/ipykernel_4711/123456.py:3", ["at <cell>:3"]),
+        ("see https://pytorch.org/docs/stable/onnx.html", ["see https://pytorch.org/docs/stable/onnx.html"]),
+        ("\n" + "x" * 500 + "\n\nsecond\nthird", ["x" * 157 + "...", "second"]),
+        ("No.\nNext steps:\n- Try again", ["No."]),  # no line announces steps that are not shown
+        ("No. Next steps:\n- Try again", ["No. Next steps:", "- Try again"]),
+    ],
+)
+def test_two_plain_lines_of_a_message(text, shown):
+    assert plain_lines(text, 2) == shown
 
 
 NOISY = """

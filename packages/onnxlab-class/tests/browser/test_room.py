@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from class_support.learners import EXERCISES, failed, passed, people, progress_file, write
 from onnxlab.kit import progress
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from tests.support.notebook_page import PATIENCE
 
 Opened = Callable[..., Page]

@@ -65,11 +65,11 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         self,
         panes: Sequence[Pane],
         *,
-        highlight: Highlight = None,
-        values: Values = None,
-        height: int | None = None,
-        comparison: Comparison | None = None,
-        notes: Sequence[str] = (),
+        highlight: Highlight,
+        values: Values,
+        height: int | None,
+        comparison: Comparison | None,
+        notes: Sequence[str],
     ) -> None:
         self._panes = list(panes)
         self._own_notes = [*notes, *([comparison.text] if comparison else [])]

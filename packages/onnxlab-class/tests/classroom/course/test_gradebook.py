@@ -27,8 +27,7 @@ from class_support.nbgrader_course import (
     small_course,
 )
 from onnxlab.kit.exercise import lab as lab_record
-from onnxlab.kit.outcome import Difference, Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab_class.classroom.course.gradebook import GradebookUpdate, book, check_course
 from onnxlab_class.classroom.course.graded_copy import inert
 from onnxlab_class.classroom.course.nbgrader import Course, CourseUnusable, course_at

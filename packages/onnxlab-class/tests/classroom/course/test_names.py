@@ -12,8 +12,7 @@ import pytest
 
 from onnxlab import cli
 from onnxlab.kit.exercise import LABS, lab
-from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab_class.classroom.course.folder import _PRIVATE
 from onnxlab_class.classroom.hub.homes import give_feedback, take_labs
 from onnxlab_class.classroom.names import is_reserved
