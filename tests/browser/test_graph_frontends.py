@@ -118,7 +118,9 @@ def test_each_graph_of_a_pair_has_room(server: JupyterServer, page: Page):
     for width in (1440, 1024):
         page.set_viewport_size({"width": width, "height": 2600})
         for index in (1, 2):
-            left, right = (box.bounding_box() for box in notebook.cells.nth(index).locator(".onnxlab-graph").all())
+            left, right = (
+                box.bounding_box() for box in notebook.cells.nth(index).locator(".onnxlab-graph").all()
+            )
             assert left
             assert right
             assert min(left["width"], right["width"]) >= 480, f"{width}: {left['width']}, {right['width']}"

@@ -284,11 +284,11 @@ def test_a_typed_text_is_continued(lab: JupyterServer, scratch: Notebook, page: 
     expect(live).to_contain_text("last step: 1 token in; cache: 1 x (1, 2, 7, 3)")
 
 
-SLIDER = '''
+SLIDER = """
 from PIL import Image
 from onnxlab.notebook.slider import slider
 slider(lambda n: (f"40 by {n} become {40 * n}", Image.new("RGB", (40 * n, 100))), 3, 1, 8)
-'''
+"""
 
 
 def test_a_slider_shows_what_its_function_returns(scratch: Notebook, page: Page):

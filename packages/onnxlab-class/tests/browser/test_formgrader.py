@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 from class_support.nbgrader_course import LAB, grade, hand_in, named, notebook, small_course
 from onnxlab.kit.exercise import lab
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.jupyterlab import end_server, free_port, wait_for_server
 from tests.support.notebook_page import PATIENCE, wait_until
 

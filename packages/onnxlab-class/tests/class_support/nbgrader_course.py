@@ -11,8 +11,7 @@ import nbformat
 
 from onnxlab.kit.exercise import Exercise
 from onnxlab.kit.exercise import lab as lab_record
-from onnxlab.kit.outcome import Difference, Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab_class.classroom.course.gradebook import GradebookUpdate, book
 from onnxlab_class.classroom.course.nbgrader import Course, course_at
 from onnxlab_class.grading.results import Graded
