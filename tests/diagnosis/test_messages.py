@@ -162,7 +162,10 @@ def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says)
         (RUN.format("MatMul", "left operand cannot broadcast on dim 0"), "matmul-size"),
         ("Unexpected input data type. Actual: (((null))) , expected: ((tensor(float16)))", "input-is-none"),
         ("invalid model. Error in Node:fused gemm : Attribute 'alpha' appeared", "optimiser-of-the-runtime"),
-        ("Error Node (n)'s input 0 is marked single but has an empty string in the graph", "count-of-inputs"),
+        (
+            "Error Node (n)'s output 1 is marked single but has an empty string in the graph",
+            "count-of-inputs",
+        ),
         ("Removing mutation from node aten::add_ on block input: 'b.n'", "change-in-place-removed"),
         ("Onnxruntime not found or doesn't come with acceleration providers", "provider-not-in-this-build"),
         ("ValueError: The onnxruntime python package is not installed.", "package-is-missing"),

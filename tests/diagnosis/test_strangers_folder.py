@@ -114,12 +114,12 @@ def test_what_a_notebook_starts_runs_no_file_of_the_folder(folder, monkeypatch):
 def test_a_lab_is_checked_beside_them_and_imports_its_own_file(folder, write_notebook):
     (folder / "google.py").unlink()  # Python prefers it to a package without __init__.py, wherever that is
     (folder / "mine.py").write_text("HERE = True\n")
-    cells = ["import mine", "def uint8_shift_translation(*_): return mine.HERE"]
-    notebook = write_notebook(cells, "lab5_mine.ipynb")
+    cells = ["import mine", "def lower_for(*_): return mine.HERE"]
+    notebook = write_notebook(cells, "lab9_mine.ipynb")
     shutil.copy(notebook, folder)
-    done = run(folder, str(SCRIPT), "check", "lab5_mine.ipynb")
+    done = run(folder, str(SCRIPT), "check", "lab9_mine.ipynb")
     assert files_that_ran(folder) == set()
-    assert "uint8-shift-translation: incorrect" in done.stdout, done.stdout + done.stderr
+    assert "lower-for: incorrect" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,13 @@ def versioned(ir: int, opset: int) -> onnx.ModelProto:
     return model
 
 
+def importing(*opsets: int) -> onnx.ModelProto:
+    model = text(RELU)
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid("", opset) for opset in opsets)
+    return model
+
+
 def with_function() -> onnx.ModelProto:
     return parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "my" : 1]>'
@@ -305,6 +312,7 @@ STRUCTURE = [
     (structure.versions, versioned(3, 6), versioned(8, 17), "opset 6"),
     (structure.versions, versioned(10, 21), versioned(8, 17), "1.18.1 is the first"),
     (structure.versions, versioned(99, 17), versioned(8, 17), "No recorded release"),
+    (structure.versions, importing(17, 16), importing(17, 17), "imports ai.onnx at opsets 16, 17"),
     (
         structure.authors_notes,
         with_note('File "/home/ada/secret/net.py", line 3'),
@@ -377,6 +385,43 @@ def test_external_data_is_looked_at_and_only_in_the_folder(tmp_path, location, c
         (tmp_path / location).write_bytes(content)
     found = seen(structure.external_data, model, tmp_path / "model.onnx")
     assert [says in symptom.what for symptom in found] == ([True] if says else [])
+
+
+def test_an_offset_that_is_no_number_is_named(tmp_path):
+    model = adding(MATRIX)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "weights.bin", "offset": "here"}.items():
+        tensor.external_data.add(key=key, value=value)
+    [symptom] = seen(structure.external_data, model, tmp_path / "model.onnx")
+    assert "Of 'w', its offset 'here' is no whole number." in symptom.what
+
+
+@pytest.mark.parametrize("overload", ["", "other"])
+def test_functions_that_would_unfold_to_a_million_nodes_stay_calls(tmp_path, overload):
+    """Beside each function that calls ten of the next there may be a harmless one of the same name."""
+    model = text(RELU.replace("Relu(x)", "Neg(x)"))
+    model.ir_version = 10
+    model.opset_import.add(domain="my", version=1)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    call = {"domain": "my", "overload": overload}
+    for level in range(6):
+        nodes = [helper.make_node(f"f{level + 1}", ["a"], [f"b{n}"], **call) for n in range(10)]
+        model.functions.append(
+            helper.make_function("my", f"f{level}", ["a"], ["b9"], nodes, opsets, overload=overload)
+        )
+    neg = helper.make_node("Neg", ["a"], ["b9"])
+    model.functions.append(helper.make_function("my", "f6", ["a"], ["b9"], [neg], opsets, overload=overload))
+    if overload:
+        harmless = (
+            helper.make_function("my", f"f{level}", ["a"], ["b9"], [neg], opsets) for level in range(7)
+        )
+        model.functions.extend(harmless)
+    model.graph.node[0].CopyFrom(helper.make_node("f0", ["x"], ["y"], **call))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert len(read_model_file(path).flat.graph.node) == 1
 
 
 # What the file does when it is loaded and run
