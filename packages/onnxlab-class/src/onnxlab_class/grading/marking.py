@@ -60,7 +60,7 @@ STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
 _FOLDERS = {str(folder) for package in PACKAGES for folder in package.parents[:2]}
 _OWN_PLACES = sorted({sys.prefix, sys.base_prefix, *_FOLDERS}, key=len, reverse=True)
-_MOST_FILES = 150  # of one exercise; the right answers make at most 70
+_MOST_FILES = 150  # of one exercise; the right answers make at most 110
 _MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
