@@ -189,12 +189,12 @@ def test_in_the_workbook_everything_leads_on(workbook: JupyterServer, browser: B
 
     chdir = "import os, tempfile\nos.chdir(tempfile.mkdtemp())\n"  # as every chapter does
     cell = run_cell(notebook, chdir + STEPS[0] + STEPS[3])
-    links = cell.locator(".onnxlab-progress-live").get_by_role("link")
+    links = cell.locator(".onnxlab-progress.live").get_by_role("link")
     expect(links.first).to_have_text("Go on: 01_first_deployment")
     links.filter(has_text="lab01_control_flow").click()
     wait_for_tab(page, "lab01_control_flow.ipynb")
     come_back()
-    page.locator(".onnxlab-progress-live .go").click()
+    page.locator(".onnxlab-progress.live .go").click()
     wait_for_tab(page, "01_first_deployment.ipynb")
     come_back()
 

@@ -109,6 +109,8 @@ def test_what_was_changed_stays_and_the_new_version_is_put_beside_it_once(course
     assert read(folder / beside)["cells"][0]["source"].startswith("# changed")
     assert outputs(folder / beside) == []
     assert update(course, capsys) == []
+    change(course / CHAPTER, "# changed again")
+    assert update(course, capsys)[-1].endswith(" notebooks/04-new-2_dynamic_shapes.ipynb.")
 
 
 def test_what_was_deleted_comes_back_and_a_new_chapter_is_added(course, folder, capsys):

@@ -33,7 +33,7 @@ from pathlib import Path
 from onnxlab.diagnosis.messages import answers
 from onnxlab.kit.exercise import labs
 from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from onnxlab.kit.progress import record, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.notebook.labs.checks import report_text

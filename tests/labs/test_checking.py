@@ -16,9 +16,8 @@ from onnxlab.exporters.symbolics import rule_opsets
 from onnxlab.kit.checking import check, judge, load_judges, questions_seed
 from onnxlab.kit.exercise import Judges, exercise, lab, labs
 from onnxlab.kit.exporting import require_type
-from onnxlab.kit.outcome import Outcome, Wrong
+from onnxlab.kit.outcome import Outcome, Status, Wrong
 from onnxlab.kit.producing import load_produce
-from onnxlab.kit.status import Status
 from onnxlab.kit.work import Work
 
 _, ASINH = exercise("asinh-symbolic")

@@ -10,9 +10,8 @@ from onnx import parser
 
 from onnxlab.kit.checking import check, judge, load_judges, questions_seed
 from onnxlab.kit.exercise import LABS, Exercise, exercise, lab, labs
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.producing import produce
-from onnxlab.kit.status import Status
 from onnxlab.kit.work import Work
 from onnxlab.language import speech
 from onnxlab.runtime.session import open_session

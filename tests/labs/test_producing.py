@@ -17,9 +17,8 @@ from onnxlab.exporters.export import Exporter
 from onnxlab.kit import exporting, producing
 from onnxlab.kit.checking import check, questions_seed
 from onnxlab.kit.exercise import exercise
-from onnxlab.kit.outcome import Wrong
+from onnxlab.kit.outcome import Status, Wrong
 from onnxlab.kit.producing import TimeLimitReached, produce, time_limit
-from onnxlab.kit.status import Status
 from onnxlab.kit.work import Work
 from onnxlab_class.sandbox.watcher import descendants
 from tests.support.labs import contracts

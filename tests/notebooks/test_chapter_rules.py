@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support.chapter import GRAPH, NOTEBOOKS, Chapter, read_chapter
+from tests.notebooks.chapter import GRAPH, NOTEBOOKS, Chapter, read_chapter
 
 MOST_CELLS = 65  # about 60
 MOST_PREDICTIONS = 5

@@ -1,6 +1,5 @@
 """General sentences of the chapters, each tried on many models: a new onnx or runtime may make one false."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -43,26 +42,6 @@ def test_07_the_runtime_has_asinh_for_float32_alone(kind, opset):
     else:
         with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
             open_session(model)
-
-
-@pytest.mark.parametrize("operator", ["Relu", "Identity", "Softplus", "Sigmoid", "Elu", "Softmax", "Cos"])
-def test_08_a_body_of_another_opset_is_refused_if_its_operator_was_redefined_between(operator):
-    def since(opset: int) -> int:
-        return onnx.defs.get_schema(operator, opset).since_version
-
-    for body, model in itertools.product((13, 17, 20, 21), (18, 20, 21, 23)):
-        imports = [helper.make_opsetid("", body)]
-        node = helper.make_node(operator, ["x"], ["y"])
-        function = helper.make_function("a.b", "F", ["x"], ["y"], [node], imports)
-        x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-        graph = helper.make_graph([helper.make_node("F", ["x"], ["y"], domain="a.b")], "g", [x], [y])
-        imports = [helper.make_opsetid("", model), helper.make_opsetid("a.b", 1)]
-        file = helper.make_model(graph, opset_imports=imports, functions=[function], ir_version=10)
-        if since(body) == since(model):
-            onnx.checker.check_model(file)
-        else:
-            with pytest.raises(onnx.checker.ValidationError):
-                onnx.checker.check_model(file)
 
 
 @pytest.mark.parametrize("opset", [1, 7, 11, 12, 13, 20])

@@ -143,9 +143,7 @@ def _unfinished(reports: Reports, ended: Ended, seconds: float) -> Iterator[Symp
         yield Symptom(
             "risk" if step is None else "wrong",
             _STEPS[step][0] if step else _OTHER_SIZES,
-            Message(
-                "It had {seconds:g} seconds; a program that opens the file waits as long.", seconds=seconds
-            ),
+            Message("It had {seconds:g} s; a program that opens the file waits as long.", seconds=seconds),
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
@@ -259,7 +257,7 @@ def load(report: Report) -> Iterator[str | Symptom]:
         yield Symptom("wrong", what, why, then, "half")
         return
     known = explain(report["error"], 1)
-    yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
+    yield Symptom("wrong", what, known[0].cause, known[0].fix, known[0].place) if known else what
 
 
 @finding(

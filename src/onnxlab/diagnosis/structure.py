@@ -260,7 +260,9 @@ def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
             if count > 1_000_000:  # "no limit": the body's condition ends it
                 continue
             what = Message(
-                "The Loop {label!r} runs {n} iterations, whatever the input is.", label=label(node), n=count
+                "The Loop {label!r} has {n} as its number of iterations, whatever the input is.",
+                label=label(node),
+                n=count,
             )
             why = "If the number comes from the example's size, other sizes get a wrong number of iterations."
             then = "Compare with PyTorch at a size that needs more iterations."
@@ -384,7 +386,20 @@ def expanded_constants(file: ModelFile) -> Iterator[str]:
 
 
 def versions(file: ModelFile) -> Iterator[Symptom]:
-    """The format's version and the opset, against the recorded releases of ONNX Runtime."""
+    """The format's version and the opset, against the recorded releases of ONNX Runtime; two opsets."""
+    imported: defaultdict[str, set[int]] = defaultdict(set)
+    for entry in file.model.opset_import:
+        imported[entry.domain or "ai.onnx"].add(entry.version)
+    for domain, opsets in imported.items():
+        if len(opsets) > 1:
+            what = Message(
+                "The file imports {domain} at opsets {opsets}.",
+                domain=plain(domain, 60),
+                opsets=listing(sorted(opsets)),
+            )
+            why = "Programs differ in which one counts: ONNX Runtime takes the last, onnx the highest."
+            then = "Keep the one that the nodes were written for, and remove the others from opset_import."
+            yield Symptom("wrong", what, why, then, "runtimes")
     opset = max((o.version for o in file.model.opset_import if o.domain in ("", "ai.onnx")), default=0)
     ir = file.model.ir_version
     needs = Message("The file has IR version {ir} and opset {opset}.", ir=ir, opset=opset)

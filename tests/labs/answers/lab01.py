@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 loop, branch = partial(solution, "loop-count-as-input"), partial(solution, "branch-on-data")

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch.onnx.symbolic_helper import parse_args
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer, solution
 

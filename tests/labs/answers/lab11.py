@@ -9,7 +9,7 @@ import torch
 from onnx import TensorProto, helper
 from onnx.shape_inference import infer_shapes
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.answer_parts import drop_attribute, replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 

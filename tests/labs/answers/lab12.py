@@ -4,7 +4,7 @@ from functools import partial
 
 from onnx import compose, helper, parser
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 

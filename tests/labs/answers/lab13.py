@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 clip = partial(solution, "clip-fault")

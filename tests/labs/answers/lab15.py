@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 carry = partial(solution, "carried-state")

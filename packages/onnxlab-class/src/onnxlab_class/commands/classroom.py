@@ -350,7 +350,7 @@ def _add_record(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _record(options: argparse.Namespace) -> int:
-    from onnxlab.cli.learner import requested_track
+    from onnxlab.kit.tracks import requested_track
     from onnxlab_class.classroom.course.signed_records import write_records
 
     pairs = [text.partition("=") for text in options.name]
@@ -381,10 +381,17 @@ def _add_verify(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from onnxlab_class.classroom.course.signed_records import verify_record
+    from onnxlab_class.classroom.course.signed_records import RecordUnreadable, verify_record
 
-    said = {file: verify_record(options.folder, file) for file in options.files}
-    for file, text in said.items():
+    code = 0
+    for file in options.files:
+        try:
+            text = verify_record(options.folder, file)
+        except RecordUnreadable as error:
+            print(plain(error), file=sys.stderr)
+            code = 2
+            continue
         verdict = f"signed by this class: {text}" if text else "not signed by this class, or changed since"
         print(f"{plain(file)}: {plain(verdict)}")
-    return 0 if all(said.values()) else 1
+        code = code or int(not text)
+    return code

@@ -21,8 +21,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.kit.exercise import Exercise, lab
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.kit.work import LARGEST
 from onnxlab.message import Message
 from onnxlab_class.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
@@ -61,7 +60,7 @@ STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
 _FOLDERS = {str(folder) for package in PACKAGES for folder in package.parents[:2]}
 _OWN_PLACES = sorted({sys.prefix, sys.base_prefix, *_FOLDERS}, key=len, reverse=True)
-_MOST_FILES = 150  # of one exercise; the right answers make at most 70
+_MOST_FILES = 150  # of one exercise; the right answers make at most 110
 _MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts

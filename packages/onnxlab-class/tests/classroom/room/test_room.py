@@ -19,8 +19,7 @@ import pytest
 from class_support.learners import EXERCISES, failed, passed, people, progress_file, write
 from onnxlab.kit import progress
 from onnxlab.kit.exercise import labs
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.language import speaking, speech
 from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
 from onnxlab_class.classroom.room.server import RoomHandler

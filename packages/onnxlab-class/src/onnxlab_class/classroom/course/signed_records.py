@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from filelock import FileLock
+
 from onnxlab.course.record import make_record
 from onnxlab.files import read_untrusted, write_atomically
 from onnxlab.kit.exercise import labs
@@ -24,6 +26,10 @@ from onnxlab_class.grading.submissions import safe_name
 _KEY_BYTES = 32
 _LARGEST = 1_000_000
 _SIGNED = re.compile(rb"(.*\n)<!-- onnxlab-signature ([0-9a-f]{64}) -->\n?", re.DOTALL)
+
+
+class RecordUnreadable(ClassRefused):
+    """A file to be verified is missing, or is no file of a record's size."""
 
 
 def write_records(
@@ -69,13 +75,15 @@ def verify_record(folder: Path, file: Path) -> str:
     """Return what a record says, in one line, if a class signed it and nothing in it was changed; else "".
 
     Raises:
-        ClassRefused: If there is no class, it has signed nothing, or the file cannot be read.
+        ClassRefused: If there is no class, or it has signed nothing.
+        RecordUnreadable: If the file cannot be read.
     """
     key = _key(open_class(folder), make=False)
     try:
         data = read_untrusted(file, _LARGEST)
     except OSError as error:
-        raise ClassRefused(f"{file} cannot be read: {error.strerror}.", "", "Name a record's file.") from None
+        msg = f"{file} cannot be read: {error.strerror}."
+        raise RecordUnreadable(msg, "", "Name a record's file.") from None
     parts = _SIGNED.fullmatch(data.replace(b"\r\n", b"\n"))  # as some mail programs send it
     if parts is None or not hmac.compare_digest(_digest(parts[1], key), parts[2].decode()):
         return ""
@@ -92,7 +100,11 @@ def _key(folder: ClassFolder, *, make: bool) -> bytes:
     path = folder.hub / "record_key"
     if make and not path.exists():
         write_atomically(folder.hub / ".gitignore", "*\n", mode=0o600)  # a class may lie in somebody's clone
-        write_atomically(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)
+        with FileLock(
+            path.with_suffix(".lock")
+        ):  # two first runs at once: the second takes the first one's key
+            if not path.exists():
+                write_atomically(path, secrets.token_bytes(_KEY_BYTES), mode=0o600)
     try:
         key = read_untrusted(path, _KEY_BYTES)
     except OSError as error:
