@@ -75,9 +75,9 @@ def _first_page(site: Site) -> str:
 
 
 def _body(site: Site, kind: Answer) -> str:
-    """Return what a kind's page says as HTML: cause, cure, the section that explains it, wordings."""
+    """Return what a kind's page says as HTML: cause, fix, the section that explains it, wordings."""
     words = site.words["errors"]
-    cause, cure = (_code(_sentence(site, " ".join(_general(text)))) for text in (kind.cause, kind.cure))
+    cause, fix = (_code(_sentence(site, " ".join(_general(text)))) for text in (kind.cause, kind.fix))
     title, page, anchor = section_place(site, kind.chapter, kind.section)
     texts = kind.texts if kind.certainty != "kind" else ()
     wordings = "".join(f"<li><p>{_code(f'`{shown(text)}`')}</p></li>" for text in texts)
@@ -86,7 +86,7 @@ def _body(site: Site, kind: Answer) -> str:
     return "\n".join(
         [
             f'<p id="message-{kind.name}">{cause}</p>',
-            f"<p><strong>{words['cure']}</strong> {cure}</p>",
+            f"<p><strong>{words['fix']}</strong> {fix}</p>",
             f'<p>{words["section"]}: <a href="../{page}.html{anchor}">{_code(title)}</a></p>',
             f"<p>{words['patient'].format(card=card)}</p>" if kind.patient else "",
             f'<ul class="simple">{wordings}</ul>' if wordings else "",
@@ -96,7 +96,7 @@ def _body(site: Site, kind: Answer) -> str:
 
 
 def _general(text: str) -> list[str]:
-    """Return the sentences of a cause or cure that need nothing of a message; all of them if none is left."""
+    """Return the sentences of a cause or fix that need nothing of a message; all of them if none is left."""
     forms = [next((form for form in forms if "{" not in form), "") for forms in sentences(text)]
     return [form for form in forms if form] or [forms[0] for forms in sentences(text)]
 

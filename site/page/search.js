@@ -58,8 +58,8 @@ const entry = (url, title, rest = {}) => {
 const entries = (page) => parts(page).map(({ url, title, excerpt: innerHTML }) =>
   entry(url, title && title !== page.meta.title ? `${page.meta.title}: ${title}` : page.meta.title, { innerHTML }));
 
-const known = ({ page, title, cause, cure }) => {
-  const item = entry(page, title, { textContent: `${cause} ${tr('What helps:')} ${cure}` });
+const known = ({ page, title, cause, fix }) => {
+  const item = entry(page, title, { textContent: `${cause} ${tr('What helps:')} ${fix}` });
   item.className = 'known';
   return item;
 };

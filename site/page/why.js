@@ -65,9 +65,9 @@ const explained = (parts, table, most) => {
       const rank = [TIERS[certainty], place, Number(certainty === 'kind'), number];
       if (ranked.has(kind.name) && before(rank, ranked.get(kind.name).rank) >= 0) return;
       const known = { ...frames.get(kind.stage)?.fields, ...fields };
-      const [cause, cure] = [kind.cause, kind.cure].map((sentences) => filled(sentences, known, table.types));
+      const [cause, fix] = [kind.cause, kind.fix].map((sentences) => filled(sentences, known, table.types));
       const page = address(`errors/${kind.name}.html`);
-      ranked.set(kind.name, { rank, answer: { name: kind.name, certainty, title: kind.title, cause, cure, page } });
+      ranked.set(kind.name, { rank, answer: { name: kind.name, certainty, title: kind.title, cause, fix, page } });
     });
   });
   const best = [...ranked.values()].sort((a, b) => before(a.rank, b.rank)).map(({ answer }) => answer);
@@ -109,7 +109,7 @@ globalThis.document?.addEventListener('DOMContentLoaded', () => {
       const [first, ...others] = answers;
       const { stage } = answers;
       if (first) {
-        content = [make('p', first.cause), make('p', make('strong', `${tr('What helps:')} `), first.cure), make('p', link(first.title, first.page))];
+        content = [make('p', first.cause), make('p', make('strong', `${tr('What helps:')} `), first.fix), make('p', link(first.title, first.page))];
         if (first.certainty === 'kind') content.unshift(make('p', make('em', tr('The kind of fault is known, not this message:'))));
         if (others.length) {
           const list = make('ul', ...others.map((other) => make('li', `${other.cause} `, link(other.title, other.page))));

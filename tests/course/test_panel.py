@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from onnxlab.course.panel import course
-from onnxlab.kit.progress import change_entry, state_file
+from onnxlab.kit.progress import change_entry, standings, state_file
 from onnxlab.kit.tracks import exercise_for
+from onnxlab.notebook.labs.standings import path_notes
 from onnxlab.notebook.predict.answers import answers_file, keep
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +68,24 @@ def test_a_track_is_followed_and_left_and_no_other_one_is_kept():
     reply = course(ROOT, "en", {"track": "phone"})
     assert reply["steps"][-1]["path"] == "labs/lab10_quantise.ipynb"
     assert len(reply["steps"]) == 4
-    assert course(ROOT, "en", {"track": "nowhere"})["track"] == "phone"
+    refused = course(ROOT, "en", {"track": "nowhere"})
+    assert refused["track"] == "phone"
+    assert refused["notes"][0].startswith("There is no track 'nowhere'.\nThe tracks are two-hours, ")
     assert len(course(ROOT, "en", {"track": ""})["steps"]) > 40
+
+
+def test_a_track_of_an_earlier_course_is_said_and_the_course_goes_on():
+    change_entry("onnxlab", lambda kept: kept.update(track="retired"))
+    reply = course(ROOT, "en", {})
+    assert reply["notes"][0].startswith("There is no track 'retired'.\nThe tracks are two-hours, ")
+    assert path_notes(standings()[0]) == reply["notes"]
+    assert len(reply["steps"]) > 40
+
+
+def test_of_a_message_of_ten_megabytes_the_end_is_read_and_that_is_said():
+    cut = course(ROOT, "en", {"why": "site-packages/" * 700_000 + WORDS})
+    assert cut["before"][0] == "The message has 9,800,061 characters; the last 50,000 were read."
+    assert cut["before"][1:] == course(ROOT, "en", {"why": WORDS})["before"]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -275,6 +275,16 @@ def pool():
     return Pool(), torch.randn(1, 2, 12, 12, generator=torch.Generator().manual_seed(0))
 
 
+class Clipped(torch.nn.Module):
+    def forward(self, x):
+        return torch.where(x > 50, x * 0, x)
+
+
+def clipped():
+    """An example that is nothing like the values that are drawn."""
+    return Clipped(), torch.full((3,), 100.0)
+
+
 def strict():
     return Packed(), (torch.ones(3, 7), torch.tensor([2, 5, 7]))
 
@@ -286,6 +296,12 @@ def strict():
         (
             PACKED.replace("Mul(x, u)", "Sub(x, u)"),
             "packed",
+            "With the example the file is wrong",
+            "6. The outputs",
+        ),
+        (
+            "g (float[n] x) => (float[n] y) { y = Identity(x) }",
+            "clipped",
             "With the example the file is wrong",
             "6. The outputs",
         ),

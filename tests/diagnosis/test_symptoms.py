@@ -1,8 +1,8 @@
 """Every symptom is seen in a file that has it, and not in its twin that has not."""
 
-import json
-import warnings
+import platform
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +77,13 @@ def choosing(condition: str) -> onnx.ModelProto:
 def versioned(ir: int, opset: int) -> onnx.ModelProto:
     model = text(RELU)
     model.ir_version, model.opset_import[0].version = ir, opset
+    return model
+
+
+def importing(*opsets: int) -> onnx.ModelProto:
+    model = text(RELU)
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid("", opset) for opset in opsets)
     return model
 
 
@@ -234,7 +241,7 @@ STRUCTURE = [
         "RandomUniformLike",
     ),
     (structure.frozen_subgraphs, choosing("yes"), choosing("c"), "its else_branch never runs"),
-    (structure.frozen_subgraphs, looping("three"), looping("n"), "runs 3 iterations"),
+    (structure.frozen_subgraphs, looping("three"), looping("n"), "has 3 as its number of iterations"),
     (structure.repeated_weights, multiplying(MATRIX.copy()), multiplying(MATRIX + 1), "is equal to a"),
     (structure.repeated_weights, multiplying(MATRIX.T.copy()), multiplying(MATRIX + 1), "is transposed to a"),
     (
@@ -305,6 +312,7 @@ STRUCTURE = [
     (structure.versions, versioned(3, 6), versioned(8, 17), "opset 6"),
     (structure.versions, versioned(10, 21), versioned(8, 17), "1.18.1 is the first"),
     (structure.versions, versioned(99, 17), versioned(8, 17), "No recorded release"),
+    (structure.versions, importing(17, 16), importing(17, 17), "imports ai.onnx at opsets 16, 17"),
     (
         structure.authors_notes,
         with_note('File "/home/ada/secret/net.py", line 3'),
@@ -379,6 +387,43 @@ def test_external_data_is_looked_at_and_only_in_the_folder(tmp_path, location, c
     assert [says in symptom.what for symptom in found] == ([True] if says else [])
 
 
+def test_an_offset_that_is_no_number_is_named(tmp_path):
+    model = adding(MATRIX)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": "weights.bin", "offset": "here"}.items():
+        tensor.external_data.add(key=key, value=value)
+    [symptom] = seen(structure.external_data, model, tmp_path / "model.onnx")
+    assert "Of 'w', its offset 'here' is no whole number." in symptom.what
+
+
+@pytest.mark.parametrize("overload", ["", "other"])
+def test_functions_that_would_unfold_to_a_million_nodes_stay_calls(tmp_path, overload):
+    """Beside each function that calls ten of the next there may be a harmless one of the same name."""
+    model = text(RELU.replace("Relu(x)", "Neg(x)"))
+    model.ir_version = 10
+    model.opset_import.add(domain="my", version=1)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    call = {"domain": "my", "overload": overload}
+    for level in range(6):
+        nodes = [helper.make_node(f"f{level + 1}", ["a"], [f"b{n}"], **call) for n in range(10)]
+        model.functions.append(
+            helper.make_function("my", f"f{level}", ["a"], ["b9"], nodes, opsets, overload=overload)
+        )
+    neg = helper.make_node("Neg", ["a"], ["b9"])
+    model.functions.append(helper.make_function("my", "f6", ["a"], ["b9"], [neg], opsets, overload=overload))
+    if overload:
+        harmless = (
+            helper.make_function("my", f"f{level}", ["a"], ["b9"], [neg], opsets) for level in range(7)
+        )
+        model.functions.extend(harmless)
+    model.graph.node[0].CopyFrom(helper.make_node("f0", ["x"], ["y"], **call))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert len(read_model_file(path).flat.graph.node) == 1
+
+
 # What the file does when it is loaded and run
 
 CUMSUM = "g (bool[n] x) => (bool[n] y) <int64 a = {0}> { y = CumSum(x, a) }"
@@ -433,12 +478,16 @@ BEHAVIOUR = [
 ]
 
 
+@cache
+def examined(model: bytes) -> list[str]:
+    """Examine a model once, though it is the healthy twin of several."""
+    return [symptom.what for symptom in examine(model).symptoms]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("ill", "healthy", "says"), BEHAVIOUR)
 def test_a_symptom_of_the_run_is_seen_in_the_ill_file_only(ill, healthy, says):
-    ill_says, healthy_says = (
-        [symptom.what for symptom in examine(model).symptoms] for model in (ill, healthy)
-    )
+    ill_says, healthy_says = (examined(model.SerializeToString()) for model in (ill, healthy))
     assert any(says in line for line in ill_says), ill_says
     assert not any(says in line for line in healthy_says), healthy_says
 
@@ -465,8 +514,26 @@ def test_a_fusion_that_the_optimiser_left_out_is_seen():
 def test_a_file_that_does_not_end_is_stopped():
     endless = looping("n")
     endless.graph.node[0].input[0] = ""  # no number of iterations; the condition stays true
-    found = examine(endless, seconds=12)
-    assert found.symptoms[0].what == "Running it did not end in time."
+    worst = examine(endless, seconds=1).symptoms[0]
+    assert worst.severity == "wrong"
+    assert worst.what.endswith(" did not end in time.")  # on a busy machine not even loading it
+
+
+CRASH = """g (float[{n}] x) => (int64[k] y) <int64 low = {{-9223372036854775808}}, int64 m = {{{m}}}> {{
+    {steps} d = Sub(i, m) y = Div(low, d) }}"""
+"""Where i is m - 1, the lowest number is divided by -1: more than int64 holds."""
+CRASHES = pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="other processors have a result for it"
+)
+
+
+@CRASHES
+@pytest.mark.slow
+def test_the_step_and_the_size_at_which_a_file_ends_its_process_are_said():
+    found = examine(text(CRASH.format(n="n", m=3, steps="i = Shape(x)")))
+    assert found.symptoms[0].what == "Running it ended the process."
+    assert found.symptoms[0].why.startswith("It was signal 8, with n = 2; ")
+    assert "Run with drawn values at n = 1." in found.verdict("")
 
 
 @pytest.mark.slow
@@ -492,41 +559,37 @@ def test_every_symptom_leads_to_a_section():
 
 
 class Window(torch.nn.Module):
-    """Its size is a Python number: the TorchScript exporter keeps the example's."""
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x / int(x.shape[0])
+        return x / x.shape[0]
 
 
 def window() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return Window(), (torch.ones(3, 2),)
 
 
+WINDOW = "g (float[rows, 2] x) => (float[rows, 2] y) <float three = {3}> { y = Div(x, three) }"
+COUNTED = "{ s = Shape <end = 1> (x) three = Cast <to = 1> (s)"
+
+
 @pytest.mark.slow
-def test_against_pytorch_the_first_wrong_size_and_value_are_named(tmp_path):
+@pytest.mark.parametrize(
+    ("body", "severity", "says"),
+    [
+        (WINDOW, "wrong", "With rows = 4 the file is wrong: "),
+        (
+            WINDOW.replace("<float three = {3}> {", COUNTED),
+            "note",
+            "The file agrees with PyTorch at rows = 1, 2, 3, 4, 6, 7.",
+        ),
+    ],
+)
+def test_against_pytorch_the_first_wrong_size_is_named(tmp_path, body, severity, says):
     path = tmp_path / "window.onnx"
-    network, inputs = window()
-    with warnings.catch_warnings(action="ignore"):  # the exporter warns of the very fault
-        torch.onnx.export(
-            network, inputs, path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "rows"}}
-        )
+    path.write_bytes(text(body).SerializeToString())
     *_, compared = compare_with(path, f"{__name__}:window")
     [symptom] = compared.symptoms
-    assert symptom.severity == "wrong"
-    assert symptom.what.startswith("With rows = 4 the file is wrong: ")
-    torch.onnx.export(network, inputs, path, dynamo=True, dynamic_shapes=[{0: "rows"}])
-    *_, compared = compare_with(path, f"{__name__}:window")
-    [note] = compared.symptoms
-    assert note.severity == "note"
-    assert note.what == "The file agrees with PyTorch at rows = 1, 2, 3, 4, 6, 7."
-
-
-@pytest.mark.parametrize("name", ["no.such:module", f"{__name__}:NOTEBOOKS", "json:dumps"])
-def test_a_reference_that_is_none_says_so(tmp_path, name):
-    path = tmp_path / "relu.onnx"
-    path.write_bytes(text(RELU).SerializeToString())
-    with pytest.raises(NoReference, match="factory"):
-        list(compare_with(path, name))
+    assert symptom.severity == severity
+    assert symptom.what.startswith(says)
 
 
 @pytest.mark.slow
@@ -536,24 +599,17 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
         (
             text(RELU).SerializeToString(),
             0,
-            "0 wrong, 0 risks, 0 notes. Run with drawn values at n = 1, 2, 3, 4, 5. Not compared with",
+            "model.onnx: 1 node, {size} bytes\n\n0 wrong, 0 risks, 0 notes. "
+            "Run with drawn values at n = 1, 2, 3, 4, 5. Not compared with",
         ),
         (text(CUMSUM).SerializeToString(), 1, "Explained in chapter "),
-        (b"no model", 2, "is not an ONNX model"),
-        (None, 2, "There is no file"),
     ],
 )
-def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content, code, says):
+def test_the_exit_code_says_healthy_or_ill(tmp_path, capsys, content, code, says):
     path = tmp_path / "model.onnx"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     assert main(["doctor", str(path)]) == code
-    printed = capsys.readouterr()
-    assert says in printed.out + printed.err
-    if code < 2:
-        main(["doctor", "--json", str(path)])
-        symptoms = json.loads(capsys.readouterr().out)["symptoms"]
-        assert bool(symptoms) == bool(code)
+    assert says.format(size=len(content)) in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -579,35 +635,24 @@ def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_pat
 
 
 @pytest.mark.slow
-def test_against_begins_with_the_example_itself(tmp_path, monkeypatch, capsys):
-    """Drawn values would be positive and negative; the module and the file differ at the example's only."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(
-        "import torch\n"
-        "class Net(torch.nn.Module):\n"
-        "    def forward(self, x): return torch.where(x > 50, x * 0, x)\n"
-        "def make(): return Net(), torch.full((3,), 100.0)\n"
-    )
-    (tmp_path / "m.onnx").write_bytes(text(RELU.replace("Relu", "Identity")).SerializeToString())
-    assert main(["doctor", "m.onnx", "--against", "net:make"]) == 1
-    assert "the file is wrong" in capsys.readouterr().out
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("factory", "says"),
+    ("name", "content", "says"),
     [
-        ("import sys; sys.exit(0)", "SystemExit"),
-        ("raise ValueError('not yet')", "ValueError: not yet"),
-        ("def other(): pass", "has no attribute 'make'"),
-        ("def make(): return 1, 2, 3", "too many values"),
+        ("net.py:make", "import sys; sys.exit(0)", "SystemExit"),
+        ("net.py:make", "raise ValueError('not yet')", "ValueError: not yet"),
+        ("net.py:make", "def other(): pass", "has no attribute 'make'"),
+        ("net.py:make", "def make(): return 1, 2, 3", "too many values"),
+        ("no.such:module", "", "ModuleNotFoundError"),
+        (f"{__name__}:NOTEBOOKS", "", "TypeError"),
+        ("json:dumps", "", "TypeError"),
     ],
 )
-def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, factory, says):
+def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, name, content, says):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(factory)
-    with pytest.raises(NoReference, match=r"net\.py:make is no factory") as refused:
-        reference("net.py:make")
+    (tmp_path / "net.py").write_text(content)
+    with pytest.raises(NoReference, match="is no factory") as refused:
+        reference(name)
+    assert name in str(refused.value)
     assert says in str(refused.value)
 
 
@@ -629,20 +674,31 @@ def test_what_does_not_load_is_not_compared_and_that_is_said(tmp_path, monkeypat
     assert last.endswith("Not run, and not compared with PyTorch: it does not load.")
 
 
+ENDLESS = """g (float[1] x) => (float[1] y) <float fifty = {50}, bool go = {1}> {
+    y = Loop (, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
+        { o = Identity(a) g = Greater(a, fifty) d = Squeeze(g) }> }"""
+
+
 @pytest.mark.slow
-def test_what_ends_with_drawn_values_and_not_with_the_example_is_stopped(tmp_path, monkeypatch, capsys):
-    """The drawn values are below 50; the example keeps the condition of the Loop true for ever."""
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        pytest.param(CRASH.format(n=1, m=100, steps="i = Cast <to = 7> (x)"), "signal 8", marks=CRASHES),
+        pytest.param(ENDLESS, "no end in 12 s", marks=pytest.mark.release),
+    ],
+)
+def test_what_ends_with_drawn_values_and_not_with_the_example_is_stopped(
+    tmp_path, monkeypatch, capsys, body, how
+):
+    """The drawn values are below 50; the example is 99."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(
         "import torch\ndef make(): return torch.nn.Identity(), torch.full((1,), 99.0)\n"
     )
-    body = """g (float[1] x) => (float[1] y) <float fifty = {50}, bool go = {1}> {
-        y = Loop (, go, x) <body = b (int64 i, bool c, float[1] a) => (bool d, float[1] o)
-            { o = Identity(a) g = Greater(a, fifty) d = Squeeze(g) }> }"""
     (tmp_path / "m.onnx").write_bytes(text(body).SerializeToString())
     assert main(["doctor", "m.onnx", "--against", "net.py:make", "--seconds", "12"]) == 1
     shown = capsys.readouterr().out
-    assert "wrong: With inputs of [1] PyTorch runs, and the file does not: no end in 12 seconds." in shown
+    assert f"wrong: With inputs of [1] PyTorch runs, and the file does not: {how}." in shown
     assert shown.splitlines()[-1].startswith("1 wrong")
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -65,6 +66,12 @@ def test_row(way, tmp_path):
 
 def word(correct: bool) -> str:
     return "ok" if correct else "wrong"
+
+
+@cache
+def linear_program() -> torch.onnx.ONNXProgram:
+    """One export of LINEAR for all rows that look at it."""
+    return torch.onnx.export(LINEAR, (ROWS,), dynamo=True)
 
 
 def both(module, args, old=None, new=None):
@@ -144,8 +151,7 @@ def _(folder):
     with pytest.raises(AttributeError, match="'flush'"):
         torch.onnx.export(LINEAR, (ROWS,), dynamo=False)
     torch.onnx.export(LINEAR, (ROWS,), folder / "m.onnx", dynamo=False)
-    program = torch.onnx.export(LINEAR, (ROWS,), dynamo=True)
-    return word((folder / "m.onnx").exists()), word(isinstance(program, torch.onnx.ONNXProgram))
+    return word((folder / "m.onnx").exists()), word(isinstance(linear_program(), torch.onnx.ONNXProgram))
 
 
 @row("input_names, output_names")
@@ -159,8 +165,7 @@ def _(_folder):
 @row("export_params=False")
 def _(folder):
     old = export(LINEAR, ROWS, OLD, export_params=False, run=False)
-    program = torch.onnx.export(LINEAR, (ROWS,), dynamo=True)
-    program.save(folder / "bare.onnx", include_initializers=False, keep_initializers_as_inputs=True)
+    linear_program().save(folder / "bare.onnx", include_initializers=False, keep_initializers_as_inputs=True)
 
     def fed(model):
         return np.allclose(run(model, ROWS, LINEAR.weight, LINEAR.bias)[0], LINEAR(ROWS).detach(), atol=1e-6)
@@ -186,8 +191,7 @@ def _(_folder):
 def _(folder):
     with silenced() as heard:
         torch.onnx.export(LINEAR, (ROWS,), folder / "said.onnx", dynamo=False, verbose=True)
-    program = torch.onnx.export(LINEAR, (ROWS,), dynamo=True)
-    return word("Gemm" in heard.text), word("Gemm" in str(program.model))
+    return word("Gemm" in heard.text), word("Gemm" in str(linear_program().model))
 
 
 @row("opset_version=11")
@@ -217,7 +221,7 @@ def _(_folder):
 
 @row("enable_onnx_checker=True")
 def _(_folder):
-    onnx.checker.check_model(export(LINEAR, ROWS).proto)
+    onnx.checker.check_model(linear_program().model_proto)
     return refused("enable_onnx_checker"), "ok"
 
 
@@ -229,7 +233,7 @@ def _(folder):
 
 @row("strip_doc_string=True")
 def _(_folder):
-    model = torch.onnx.export(LINEAR, (ROWS,), dynamo=True).model_proto
+    model = linear_program().model_proto
     assert b"stack_trace" in model.SerializeToString()
     for node in model.graph.node:
         del node.metadata_props[:]
@@ -238,14 +242,13 @@ def _(_folder):
 
 @row("aten=True, export_raw_ir=True")
 def _(_folder):
-    program = torch.onnx.export(LINEAR, (ROWS,), dynamo=True)
     assert refused("aten") == refused("export_raw_ir") == GONE
-    return GONE, word("aten.linear" in str(program.exported_program))
+    return GONE, word("aten.linear" in str(linear_program().exported_program))
 
 
 @row("torch.onnx.verification.verify")
 def _(_folder):
-    torch.onnx.testing.assert_onnx_program(torch.onnx.export(LINEAR, (ROWS,), dynamo=True))
+    torch.onnx.testing.assert_onnx_program(linear_program())
     return "ok" if hasattr(torch.onnx.verification, "verify") else GONE, "ok"
 
 

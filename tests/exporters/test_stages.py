@@ -47,14 +47,11 @@ def test_a_fault_in_a_function_of_an_exporter_is_at_its_stage_and_without_its_ro
     monkeypatch.setattr(holder, name, namespace[name])
     model = torch.jit.script(torch.nn.ReLU()) if "example" in name else torch.nn.ReLU()
 
-    def failed() -> Stage:
-        result = export(model, torch.ones(2), exporter, input_names=["x"], output_names=["y"], run=False)
-        assert "here" in f"{result.failure.message}{result.failure.causes}"
-        return result.failure.stage
-
-    assert failed() is stage
+    result = export(model, torch.ones(2), exporter, input_names=["x"], output_names=["y"], run=False)
+    assert "here" in f"{result.failure.message}{result.failure.causes}"
+    assert result.failure.stage is stage
     monkeypatch.delitem(_STAGE_OF_FUNCTION, name)
-    assert failed() is not stage
+    assert failure(result.failure.exception).stage is not stage
 
 
 def raised(function):

@@ -138,6 +138,7 @@ def test_program_values_survive_a_change_in_place() -> None:
     assert np.allclose(values["mul_"], 2 * np.sin(1.0))
 
 
+@pytest.mark.usefixtures("remembered_translations")
 def test_the_exporter_names_values_as_the_program_does() -> None:
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten()).eval()
     x = torch.rand(1, 3, 6, 6)

@@ -10,6 +10,7 @@ from onnxlab.exporters.export import Exporter, export
 from onnxlab.history import recorded_graph
 from onnxlab.language import Speech
 from onnxlab.model.distance import difference, largest_difference, magnitude
+from onnxlab.plain_text import pluralise
 from onnxlab.runtime.parity import compare, run, smallest_counterexample
 
 
@@ -67,7 +68,8 @@ def test_run_takes_positions_or_names():
 
 @pytest.mark.parametrize("inputs", [(), (np.ones(2, np.float32),) * 2])
 def test_run_requires_one_array_for_each_input(inputs):
-    with pytest.raises(InputMismatch, match=rf"has 1 inputs \(x\); {len(inputs)} arrays were given"):
+    given = pluralise(len(inputs), "array")
+    with pytest.raises(InputMismatch, match=rf"takes 1 input \(x\) and was given {given}\."):
         run(RELU, *inputs)
 
 

@@ -7,7 +7,11 @@ const HOME = /(?:\/(?:home|Users|root|mnt|tmp|opt|usr|workspace|content)\/|[A-Za
 const WASTE = 1 << 16;       // bytes that a file must waste before it is worth a line
 const MOST_READ = 1 << 28;   // bytes of weights that are looked through
 
-const plain = (text, most = 60) => String(text ?? '').replace(/\p{C}/gu, '\ufffd').slice(0, most);
+// As onnxlab/plain_text.py has it.
+const plain = (text, most = 60) => {
+  const letters = [...String(text ?? '')], cut = letters.slice(0, most).join('') + (letters.length > most ? '…' : '');
+  return cut.replace(/[\t\n\r]/g, ' ').replace(/(?![\u200c\u200d])[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
+};
 const listing = (names, most = 3) => {
   const shown = names.slice(0, most).map((name) => plain(name, 80)).join(', ');
   return names.length > most ? tr('{names} and {number} more', { names: shown, number: names.length - most }) : shown;
@@ -136,7 +140,7 @@ const structureFindings = function* (opened, given, runtimes) {
     if (value === undefined) continue;
     if (node.op_type === 'If') yield ['frozen_subgraphs', tr('The condition of the If {label!r} is constant: its {branch} never runs.', { 'label!r': repr(label), branch: value ? 'else_branch' : 'then_branch' })];
     if (node.op_type === 'Loop' && value <= 1e6) {
-      yield ['frozen_subgraphs', tr('The Loop {label!r} runs {n} iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
+      yield ['frozen_subgraphs', tr('The Loop {label!r} has {n} as its number of iterations, whatever the input is.', { 'label!r': repr(label), n: value }), {
         severity: value ? 'risk' : 'wrong',
         why: tr("If the number comes from the example's size, other sizes get a wrong number of iterations."),
         then: tr('Compare with PyTorch at a size that needs more iterations.'), lesson: 'loop',
@@ -158,6 +162,10 @@ const structureFindings = function* (opened, given, runtimes) {
   const own = new Set(model.functions.map(({ domain, name }) => `${domain}.${name}`));
   const foreign = new Set(nodes.filter((node) => !STANDARD.has(node.domain ?? '') && !own.has(`${node.domain}.${node.op_type}`)).map(operatorOf));
   if (foreign.size) yield ['custom_domains', tr('Custom operators: {listing}.', { listing: listing([...foreign]) })];
+  for (const [domain, entries] of Map.groupBy(model.opset_import, domainOf)) {
+    const opsets = [...new Set(entries.map(({ version }) => Number(version)))].sort((a, b) => a - b);
+    if (opsets.length > 1) yield ['versions', tr('The file imports {domain} at opsets {opsets}.', { domain: plain(domain || 'ai.onnx'), opsets: listing(opsets) }), { severity: 'wrong', why: tr('Programs differ in which one counts: ONNX Runtime takes the last, onnx the highest.'), then: tr('Keep the one that the nodes were written for, and remove the others from opset_import.'), lesson: 'runtimes' }];
+  }
   const ir = model.ir_version, opset = opsetOf(model), able = ableOf(model, runtimes), releases = Object.keys(runtimes);
   const needs = tr('The file has IR version {ir} and opset {opset}.', { ir: Number(ir), opset });
   if (opset > 0 && opset < 7) yield ['versions', needs, { severity: 'risk', why: tr('ONNX Runtime starts at opset 7: it has no kernels for older forms of most operators.'), then: tr('Convert it: onnx.version_converter.convert_version(model, 13); or export it again.'), lesson: 'runtimes' }];

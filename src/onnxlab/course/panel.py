@@ -74,7 +74,7 @@ def course(root: Path, language: str, question: dict[str, str]) -> dict[str, Any
 def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, Any]:
     from onnxlab.kit.exercise import exercise
     from onnxlab.kit.progress import choose_track, standings
-    from onnxlab.kit.tracks import tracks
+    from onnxlab.kit.tracks import UnknownTrack, requested_track, tracks
     from onnxlab.notebook.labs.standings import (
         followed_path,
         followed_track,
@@ -82,11 +82,16 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
         next_hints,
         progress_summary,
         reading_summary,
+        unknown_track,
     )
 
     problem = ""
-    if question.get("track", "-") in ("", *tracks()):
-        problem = choose_track(question["track"])
+    if "track" in question:
+        try:
+            requested_track(question["track"])
+            problem = choose_track(question["track"])
+        except UnknownTrack as error:
+            problem = str(error)
     if "hint" in question:
         next_hints(exercise(question["hint"])[1])
     current, damaged = standings()
@@ -101,7 +106,9 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
         text = tr("{title}: {minutes} minutes", title=title, minutes=minutes) if minutes else title
         ways.append((way.name, text))
     return {
-        "notes": [tr(note) for note in (damaged, problem, "" if steps else nothing) if note],
+        "notes": [
+            tr(note) for note in (damaged, problem or unknown_track(), "" if steps else nothing) if note
+        ],
         "summary": [tr(progress_summary(current)), tr(reading_summary())] if steps else [],
         "tracks": ways,
         "track": track.name if track else "",

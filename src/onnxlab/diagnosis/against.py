@@ -72,7 +72,7 @@ def _unfinished(ended: Ended, seconds: float, inputs: str) -> Symptom:
     """Return why there is no comparison; `inputs` is what the file ran with, if it was the file that ran."""
     how = ended.reason if ended.crashed else ended.last_line or ended.reason
     if ended.status is None:
-        how = Message("no end in {seconds:g} seconds", seconds=seconds)
+        how = Message("no end in {seconds:g} s", seconds=seconds)
     if inputs and (ended.crashed or ended.status is None):
         what = Message(
             "With inputs of {inputs} PyTorch runs, and the file does not: {how}.", inputs=inputs, how=how

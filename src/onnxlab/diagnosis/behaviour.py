@@ -143,9 +143,7 @@ def _unfinished(reports: Reports, ended: Ended, seconds: float) -> Iterator[Symp
         yield Symptom(
             "risk" if step is None else "wrong",
             _STEPS[step][0] if step else _OTHER_SIZES,
-            Message(
-                "It had {seconds:g} seconds; a program that opens the file waits as long.", seconds=seconds
-            ),
+            Message("It had {seconds:g} s; a program that opens the file waits as long.", seconds=seconds),
             "Look for a Loop that does not end, or give more time with --seconds.",
             "loop",
         )
@@ -199,8 +197,7 @@ def checker(report: Report) -> Iterator[str | Symptom]:
             "custom",
         )
     elif report["error"]:
-        what = Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
-        yield what
+        yield Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
 
 
 @finding(
@@ -259,7 +256,7 @@ def load(report: Report) -> Iterator[str | Symptom]:
         yield Symptom("wrong", what, why, then, "half")
         return
     known = explain(report["error"], 1)
-    yield Symptom("wrong", what, known[0].cause, known[0].cure, known[0].place) if known else what
+    yield Symptom("wrong", what, known[0].cause, known[0].fix, known[0].place) if known else what
 
 
 @finding(
@@ -305,15 +302,13 @@ def axes(report: Report) -> Iterator[str | Symptom]:
         return
     bad = next((size for size in refused if size > base or report["batch"]), None)
     if larger and all(size in refused for size in larger):
-        first = larger[0]
-        what = Message(
+        yield Message(
             "The axis {name!r} is declared dynamic, and only {base} runs: {first} fails, {refused}",
             name=name,
             base=base,
-            first=first,
-            refused=refused[first],
+            first=larger[0],
+            refused=refused[larger[0]],
         )
-        yield what
     elif bad is not None:
         runs = listing(sorted({base, *larger} - set(refused)))
         what = Message(

@@ -63,6 +63,12 @@ class Examination:
         bad = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return all(symptom.severity not in bad for symptom in self.symptoms)
 
+    @property
+    def subject(self) -> str:
+        """The file and its size, in a line."""
+        nodes, size = pluralise(self.nodes, "node"), pluralise(self.size, "byte")
+        return Message("{name}: {nodes}, {size}", name=self.name, nodes=nodes, size=size)
+
     def verdict(self, option: str) -> str:
         """Return what was found, what was run at which sizes, and what was not tried, in a line."""
         count = Counter(symptom.severity for symptom in self.symptoms)

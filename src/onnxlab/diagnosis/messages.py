@@ -49,7 +49,7 @@ class Answer:
         texts: Its wordings, with gaps.
         cause: What it means. A sentence with a gap that the message does not fill is left out; behind " | "
             stands what is said in its place.
-        cure: What helps; the same holds.
+        fix: What helps; the same holds.
         chapter: The chapter that explains it.
         section: The heading there.
         patient: The patient of the clinic who has it, if any.
@@ -62,7 +62,7 @@ class Answer:
     stage: str
     texts: tuple[str, ...]
     cause: str
-    cure: str
+    fix: str
     chapter: str
     section: str
     patient: str = ""
@@ -156,7 +156,7 @@ def explain(text: str, most: int = 3) -> list[Answer]:
 
     Example:
         >>> [answer] = explain("Actual: (tensor(int32)) , expected: (tensor(int64))")
-        >>> answer.cure
+        >>> answer.fix
         'Convert the input: x.astype(np.int64).'
     """
     ranked: dict[str, tuple[tuple[int, int, bool, int], Answer]] = {}
@@ -235,7 +235,7 @@ def script_data(translate: Callable[[str], str] = str) -> dict[str, Any]:
             "title": kind.title,
             "texts": wordings(kind.texts),
             "cause": translated(kind.cause),
-            "cure": translated(kind.cure),
+            "fix": translated(kind.fix),
         }
         for kind in answers()
     ]
@@ -273,7 +273,7 @@ def explained(chapter: str, section: str) -> str:
 
 
 def sentences(text: str) -> list[list[str]]:
-    """Return the sentences of a cause or cure, each with what may stand in its place.
+    """Return the sentences of a cause or fix, each with what may stand in its place.
 
     Example:
         >>> sentences("An index is too large. It is {index}. | It is not said.")
@@ -358,8 +358,8 @@ def _frames(part: str) -> dict[str, tuple[dict[str, str], int]]:
 
 
 def _answered(kind: Answer, certainty: str, fields: Mapping[str, str]) -> Answer:
-    cause, cure = _filled(kind.cause, fields), _filled(kind.cure, fields)
-    return replace(kind, cause=cause, cure=cure, certainty=certainty)
+    cause, fix = _filled(kind.cause, fields), _filled(kind.fix, fields)
+    return replace(kind, cause=cause, fix=fix, certainty=certainty)
 
 
 def _filled(text: str, fields: Mapping[str, str]) -> str:

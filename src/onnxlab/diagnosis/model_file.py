@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -87,6 +88,11 @@ class ModelFile:
         """Visit the main graph and every subgraph, with the bodies of functions where they are called."""
         return graphs(self.flat.graph)
 
+    @cached_property
+    def nodes(self) -> list[onnx.NodeProto]:
+        """The nodes of these graphs."""
+        return [node for graph in self.graphs() for node in graph.node]
+
 
 def read_model_file(path: Path) -> ModelFile:
     """Read a file.
@@ -129,8 +135,8 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     other so often that no memory holds the result.
     """
     calls = {
-        (function.domain, function.name): Counter(
-            (node.domain, node.op_type)
+        (function.domain, function.name, function.overload): Counter(
+            (node.domain, node.op_type, node.overload)
             for graph in graphs(onnx.GraphProto(node=function.node))
             for node in graph.node
         )
@@ -139,12 +145,12 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if not calls:
         return model
     try:
-        sizes: dict[tuple[str, str], int] = {}
+        sizes: dict[tuple[str, str, str], int] = {}
         for name in TopologicalSorter(calls).static_order():
             inner = calls.get(name, Counter())
             sizes[name] = sum(count * sizes.get(called, 1) for called, count in inner.items()) or 1
         all_nodes = (node for graph in graphs(model.graph) for node in graph.node)
-        if sum(sizes.get((node.domain, node.op_type), 1) for node in all_nodes) > _MOST_NODES:
+        if sum(sizes.get((node.domain, node.op_type, node.overload), 1) for node in all_nodes) > _MOST_NODES:
             return model
         return onnx.inliner.inline_local_functions(model)
     except Exception:  # a circle of calls, or a function that onnx refuses
@@ -182,7 +188,9 @@ def _external(
     path = (folder / location).resolve()
     if not location or not path.is_relative_to(folder) or path == folder:
         raise ModelNotReadable("its file {shown!r} lies outside the model's folder", shown=shown)
-    offset = int(entries.get("offset", "0"))
+    if not (offset := entries.get("offset", "0")).isdecimal():
+        raise ModelNotReadable("its offset {offset!r} is no whole number", offset=plain(offset, 40))
+    offset = int(offset)
     try:
         with open_untrusted(path) as file:
             there = file.seek(0, 2)

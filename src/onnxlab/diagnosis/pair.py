@@ -183,7 +183,7 @@ def _unfinished(reports: Sequence[Report], ended: Ended, seconds: float, names: 
     }.get(last["step"], Message("starting"))
     if ended.status is None:
         return Message(
-            "It did not end within {seconds:g} seconds, {doing}: give more with --seconds.",
+            "It did not end within {seconds:g} s, {doing}: give more with --seconds.",
             seconds=seconds,
             doing=doing,
         )

@@ -28,7 +28,7 @@ from onnxlab.errors import InputMismatch, ModelNotReadable
 from onnxlab.message import Message, from_json
 from onnxlab.model.graph import weight_array
 from onnxlab.model.load import load_alone
-from onnxlab.plain_text import plain
+from onnxlab.plain_text import plain, pluralise
 from onnxlab.runtime.apart import open_by_path, say
 from onnxlab.runtime.comparison import ComparedOutput, as_tensor, compare_outputs
 from onnxlab.runtime.divergence import first_divergence, inner_values, program_values
@@ -82,12 +82,12 @@ def reference(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     if not isinstance(network, torch.nn.Module):
         raise NoReference(
-            "{name} returned {name2} and {count} inputs.",
+            "{name} returned {name2} and {inputs}.",
             "A torch.nn.Module and its arguments were expected.",
             then,
             name=plain(name, 120),
             name2=plain(type(network).__name__, 80),
-            count=len(inputs),
+            inputs=pluralise(len(inputs), "input"),
         )
     return network, inputs
 

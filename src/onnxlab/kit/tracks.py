@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from onnxlab.errors import OnnxLabError
 from onnxlab.kit.exercise import exercise
 from onnxlab.machine import COURSE_IN_WHEEL
 from onnxlab.message import Message
@@ -32,7 +33,6 @@ class Track:
     """A way through the course.
 
     Attributes:
-        name: As a person types it.
         titles: What somebody comes with, by language.
         steps: Its chapters and labs, in order, as "04_dynamic_shapes".
     """
@@ -47,6 +47,15 @@ class Track:
         return sum(minutes_of(COURSE / notebook_of(step)) for step in self.steps)
 
 
+class UnknownTrack(OnnxLabError):
+    """No track has a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            "There is no track {name!r}.", "", "The tracks are {names}.", name=name, names=", ".join(tracks())
+        )
+
+
 @cache
 def tracks() -> dict[str, Track]:
     """Return the tracks by name."""
@@ -56,6 +65,17 @@ def tracks() -> dict[str, Track]:
         row["name"]: Track(row["name"], {key: row[key] for key in languages}, tuple(row["steps"]))
         for row in rows
     }
+
+
+def requested_track(name: str) -> Track | None:
+    """Return a track; None for "all" and for "", the whole course.
+
+    Raises:
+        UnknownTrack: If no track has that name.
+    """
+    if name not in (*tracks(), "all", ""):
+        raise UnknownTrack(name)
+    return tracks().get(name)
 
 
 def exercise_for(chapter: str) -> str:

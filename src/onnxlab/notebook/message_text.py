@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from onnxlab.diagnosis.messages import explain, read
 from onnxlab.language import tr
 
+LONGEST = 50_000
+"""The most characters of a message that are read: a second of work, a few for the worst of texts."""
+
 
 @dataclass(frozen=True)
 class MessageText:
     """What is said of a message.
 
     Attributes:
-        before: The lines up to where it is explained: cause and cure; or the stage, and how to go on there.
+        before: The lines up to where it is explained: cause and fix; or the stage, and how to go on there.
         place: The chapter and the section that explain it; None for a message of no known stage.
         after: The lines below: a patient, and what is less likely.
         known: Whether there is an answer.
@@ -25,14 +28,23 @@ class MessageText:
 
 def message_text(text: str) -> MessageText:
     """Return what is said of a message: the answer, or the stage that it comes from."""
-    message, known = read(text), explain(text)
-    before = [tr("Your line: {line}", line=message.line)] if message.line else []
+    end = text[-LONGEST:]
+    message, known = read(end), explain(end)
+    before = []
+    if len(end) < len(text):
+        count, most = len(text), len(end)
+        line = tr(
+            "The message has {count:,} characters; the last {most:,} were read.", count=count, most=most
+        )
+        before.append(line)
+    if message.line:
+        before.append(tr("Your line: {line}", line=message.line))
     after: list[str] = []
     if known:
         first, *others = known
         if first.certainty == "kind":
             before.append(tr("The kind of fault is known, not this message:"))
-        before += [tr(first.cause), "  " + tr(first.cure)]
+        before += [tr(first.cause), "  " + tr(first.fix)]
         if first.patient:
             after.append(
                 "  " + tr('To treat it, open patient("{first.patient}") in a notebook.', first=first)

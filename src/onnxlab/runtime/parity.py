@@ -39,7 +39,9 @@ class PairedRun:
             return [self.error]
         if len(self.torch) != len(self.runtime):
             ours, theirs = len(self.torch), len(self.runtime)
-            return [Message("torch gives {ours} outputs, the runtime {theirs}", ours=ours, theirs=theirs)]
+            return [
+                Message("number of outputs: torch {ours}, the runtime {theirs}", ours=ours, theirs=theirs)
+            ]
         mismatches: list[str] = []
         for n, (a, b) in enumerate(zip(self.torch, self.runtime, strict=True)):
             if a.dtype != b.dtype:

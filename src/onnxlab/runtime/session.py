@@ -9,6 +9,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from onnxlab.errors import InputMismatch
 from onnxlab.model.distance import Array
 from onnxlab.model.load import ModelLike, load
+from onnxlab.plain_text import pluralise
 
 _SAME_NAME = ["float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
 NUMPY_TYPES = {
@@ -95,12 +96,12 @@ def feeds(
     if len(feed) < len(expected) or (len(named_arrays) > len(expected) and not spare):
         names = ", ".join(value.name for value in expected) or "none"
         raise InputMismatch(
-            "The model has {count} inputs ({names}); {count2} arrays were given.",
+            "The model takes {inputs} ({names}) and was given {arrays}.",
             "An export may turn an argument into a constant.",
             "Give one array for each input, in order.",
-            count=len(expected),
+            inputs=pluralise(len(expected), "input"),
             names=names,
-            count2=len(named_arrays),
+            arrays=pluralise(len(named_arrays), "array"),
         )
     return feed
 

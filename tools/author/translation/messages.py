@@ -134,7 +134,7 @@ KEYWORDS: dict[str, tuple[int | str, ...]] = {
 }
 """The arguments that a learner reads, by the name of the function; a subclass has those of its class."""
 
-_WORDS = ("labs", "judges", "exporters", "kit/status")  # whose enumerations are shown, as an export's stages
+_WORDS = ("labs", "judges", "exporters", "kit/outcome")  # whose enumerations are shown, as an export's stages
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]\Z", re.DOTALL)
 _NO_TEXT = re.compile(r"</?[a-z]+[ >]|\\\w|^-\S+$")  # markup, a regular expression, an option of a command
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")
@@ -153,7 +153,7 @@ def messages(package: Path) -> Iterator[tuple[str, ...]]:
             if letters(text):
                 yield text, kind, path.relative_to(package).as_posix()
     known = tomllib.loads((package / "assets" / "messages.toml").read_text("utf-8"))
-    texts = [kind[part] for kind in known["kind"] for part in ("cause", "cure")]
+    texts = [kind[part] for kind in known["kind"] for part in ("cause", "fix")]
     texts += [text for stage in known["stage"] for text in (stage["title"], stage["what"], *stage["steps"])]
     for text in texts:
         # A sentence with a gap that a message does not fill is left out: each is a text of its own.

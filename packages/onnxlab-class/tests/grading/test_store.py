@@ -15,8 +15,7 @@ import pytest
 
 from class_support.graded_class import EXERCISES, HOSTILE, LAB, evidence, outcomes, submission
 from onnxlab.files import CannotWrite
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab_class.grading.results import Ledger, LedgerRefused, read_evidence
 
 FILE = "results.sqlite"

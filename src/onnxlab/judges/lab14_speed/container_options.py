@@ -17,6 +17,7 @@ from onnxlab.labs.lab14_speed.container_options import (
     draw_model,
 )
 from onnxlab.message import Message
+from onnxlab.plain_text import pluralise
 from onnxlab.runtime.session import open_session
 
 _ADVICE = {
@@ -123,7 +124,9 @@ def _settings(work: Work) -> Iterator[tuple[int, Container, tuple[int, int, dict
     containers = list(draw_containers(work.questions()))
     if len(written) != len(containers):
         msg = Message(
-            "The file settings.json has {n} rows; {m} were expected.", n=len(written), m=len(containers)
+            "The file settings.json has {rows}; {m} were expected.",
+            rows=pluralise(len(written), "row"),
+            m=len(containers),
         )
         raise Wrong(msg)
     for number, (container, settings) in enumerate(zip(containers, written, strict=True)):

@@ -63,7 +63,7 @@ def comparison_page(first: ModelLike, second: ModelLike, names: tuple[str, str],
         if len(drawn) == len(panes)
         else note_html(title, panes, notes)
     )
-    found = "".join(
+    findings = "".join(
         f"<li{'' if pair.equal or number else ' class=bad'}>{escape(tr(finding))}</li>"
         for number, finding in enumerate(pair.findings)
     )
@@ -74,7 +74,7 @@ def comparison_page(first: ModelLike, second: ModelLike, names: tuple[str, str],
         " style-src 'unsafe-inline'\">"
         f"<title>{escape(' | '.join(names))}</title><style>{_STYLE}</style></head><body>"
         f"<h1><code>{escape(names[0])}</code> | <code>{escape(names[1])}</code></h1>"
-        f"<ul>{found}</ul>{_table(pair)}"
+        f"<ul>{findings}</ul>{_table(pair)}"
         f'<p class="tried">{escape(tr(pair.tried))}</p>{graphs}</body></html>'
     )
 

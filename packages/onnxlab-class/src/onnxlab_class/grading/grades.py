@@ -12,7 +12,7 @@ from typing import Any
 from onnxlab.errors import UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.kit.exercise import lab as lab_record
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from onnxlab.language import tr
 from onnxlab.plain_text import aligned, escape_formula, plain, pluralise
 from onnxlab_class.grading.results import Graded

@@ -21,8 +21,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.kit.exercise import Exercise, lab
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.kit.work import LARGEST
 from onnxlab.message import Message
 from onnxlab_class.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles

@@ -21,8 +21,7 @@ from markupsafe import Markup, escape
 from onnxlab.errors import OnnxLabError, UnknownExercise
 from onnxlab.files import write_atomically
 from onnxlab.kit.exercise import exercise, lab
-from onnxlab.kit.outcome import Evidence
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Evidence, Status
 from onnxlab.language import spoken_language, tr
 from onnxlab.model.graph import walk
 from onnxlab.model.load import load

@@ -22,8 +22,7 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import cannot_write, remove_unfinished, write_atomically
-from onnxlab.kit.outcome import Evidence, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Evidence, Outcome, Status
 from onnxlab.message import from_json
 from onnxlab_class.grading.submissions import Submission, safe_name
 

@@ -27,8 +27,8 @@ def require_same(text: str) -> None:
     while engine.execute_pending_job():
         pass
     page, stage = json.loads(engine.eval("JSON.stringify(result)"))
-    assert [(a["name"], a["certainty"], a["cause"], a["cure"], a["title"], a["page"]) for a in page] == [
-        (a.name, a.certainty, a.cause, a.cure, a.title, f"errors/{a.name}.html") for a in explain(text)
+    assert [(a["name"], a["certainty"], a["cause"], a["fix"], a["title"], a["page"]) for a in page] == [
+        (a.name, a.certainty, a.cause, a.fix, a.title, f"errors/{a.name}.html") for a in explain(text)
     ]
     read_stage = read(text).stage
     assert stage == (read_stage.name if read_stage else "")

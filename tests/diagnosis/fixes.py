@@ -10,12 +10,13 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from onnxlab.diagnosis.messages import explain
-from tests.support.page_answers import require_same
+from tests.diagnosis.page_answers import require_same
 
-Program = Callable[[], object]
+Program = Callable[[bool], object]
+"""It is told whether to follow the advice."""
 
 
-def heard(program: Program, capfd: pytest.CaptureFixture[str]) -> list[str]:
+def heard(program: Program, capfd: pytest.CaptureFixture[str], *, cured: bool) -> list[str]:
     """Run a program; return its traceback, or its warnings and each line that it printed or logged."""
     printed = io.StringIO()
     handler = logging.StreamHandler(printed)
@@ -24,7 +25,7 @@ def heard(program: Program, capfd: pytest.CaptureFixture[str]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught, redirect_stdout(printed), redirect_stderr(printed):
         warnings.simplefilter("always")
         try:
-            program()
+            program(cured)
         except Exception as error:
             return ["".join(traceback.format_exception(error))]
         finally:
@@ -33,13 +34,13 @@ def heard(program: Program, capfd: pytest.CaptureFixture[str]) -> list[str]:
     return [f"{one.category.__name__}: {one.message}" for one in caught] + lines
 
 
-def check(kind: str, faulty: Program, cured: Program, capfd: pytest.CaptureFixture[str]) -> None:
-    """Assert that a faulty program says what is of a kind, and that the cured one does not say it."""
-    said = heard(faulty, capfd)
+def check(kind: str, program: Program, capfd: pytest.CaptureFixture[str]) -> None:
+    """Assert that a program says what is of a kind, and does not where it follows the advice."""
+    said = heard(program, capfd, cured=False)
     kinds = [answer.name for text in said for answer in explain(text)[:1]]
     assert kind in kinds, (kinds, said[0][-2000:] if said else "nothing was said")
     for text in said:
         require_same(text)
-    after = heard(cured, capfd)
+    after = heard(program, capfd, cured=True)
     assert not any(text.startswith("Traceback") for text in after), after[0][-2000:]
     assert kind not in [answer.name for text in after for answer in explain(text)[:1]], after
