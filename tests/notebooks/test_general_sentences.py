@@ -1,6 +1,5 @@
 """General sentences of the chapters, each tried on many models: a new onnx or runtime may make one false."""
 
-
 import numpy as np
 import onnx
 import onnxruntime as ort
