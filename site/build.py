@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -174,20 +175,13 @@ def write_runtime(out: Path) -> None:
     shutil.copy(ROOT / "src/onnxlab/assets/super_resolution/cat.jpg", out / "models")
 
 
-class step:  # noqa: N801  # reads like a function: with step("pages")
-    """Print the name of a step and how long it took."""
-
-    def __init__(self, name: str) -> None:
-        self._name, self._began = name, time.monotonic()
-        print(f"      {name} ...", flush=True)
-
-    def __enter__(self) -> None:
-        """Nothing to do: the name has been printed."""
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Print how long it took, unless it failed."""
-        if kind is None:
-            print(f"      {self._name}: {time.monotonic() - self._began:.1f} s", flush=True)
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Print the name of a step, and how long it took unless it failed."""
+    print(f"      {name} ...", flush=True)
+    began = time.monotonic()
+    yield
+    print(f"      {name}: {time.monotonic() - began:.1f} s", flush=True)
 
 
 def write_sources(site: Site, folder: Path) -> None:
@@ -476,10 +470,8 @@ def write_sitemap(out: Path, address: str) -> None:
 def broken_links(out: Path) -> Iterator[str]:
     """Yield the links of the pages to files or places in pages that are not there."""
     pages = [path for path in sorted(out.rglob("*.html")) if "_static" not in path.parts]
-    texts = {path: path.read_text("utf-8") for path in pages}
-    texts = {
-        path: re.sub(r"<script\b.*?</script>", "", text, flags=re.DOTALL) for path, text in texts.items()
-    }
+    script = re.compile(r"<script\b.*?</script>", re.DOTALL)
+    texts = {path: script.sub("", path.read_text("utf-8")) for path in pages}
     places = {path: set(re.findall(r'\sid="([^"]+)"', text)) for path, text in texts.items()}
     for path, text in texts.items():
         if path.name == "404.html":  # its links begin at the root of the address

@@ -21,7 +21,6 @@ TRANSLATED = (
     "notebooks/zh/00_start_here.ipynb",
     "notebooks/zh/02_trace_and_script.ipynb",
     "notebooks/zh/04_dynamic_shapes.ipynb",  # grids of predictions, tables
-    "notebooks/zh/10b_what_runs.ipynb",  # with optional packages, and without
     "labs/zh/lab05_bitshift.ipynb",
     "labs/zh/lab13_clinic.ipynb",
 )

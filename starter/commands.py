@@ -80,12 +80,12 @@ def run(arguments: Sequence[str]) -> int:
             return jupyter.run(command, environment, language)
         if name == "site":
             return website.run(options, lambda: prepare("site", ".venv-site"))
-        what = Message("course.py has no command {name!r}.", name=name)
         raise Stop(
-            what,
+            "course.py has no command {name!r}.",
             "Its commands are {commands}.",
             "See: python3 course.py --help",
             code=2,
+            name=name,
             commands=", ".join(COMMANDS),
         )
     except OnnxLabError as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from starter.console import Message, Stop
+from starter.console import Stop
 
 ROOT = Path(__file__).resolve().parents[1]
 """The repository."""
@@ -38,9 +38,11 @@ class Environment:
             return False
         # `python -m venv` writes pyvenv.cfg early: without it this is somebody's own folder.
         if not (self.folder / "pyvenv.cfg").is_file():
-            what = Message("{folder} is there and is not a virtual environment.", folder=self.folder)
             raise Stop(
-                what, "It is not the course's, so it is left alone.", "Move it away and run this again."
+                "{folder} is there and is not a virtual environment.",
+                "It is not the course's, so it is left alone.",
+                "Move it away and run this again.",
+                folder=self.folder,
             )
         question = "import sys, pip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))"
         try:
@@ -59,14 +61,14 @@ class Environment:
         command = [sys.executable, "-P", "-m", "venv", "--clear", "--prompt", "onnxlab", str(self.folder)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            output = " ".join((done.stdout + done.stderr).split())[-200:]
-            package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-            what = Message("The virtual environment {folder} could not be made.", folder=self.folder)
-            then = Message(
+            raise Stop(
+                "The virtual environment {folder} could not be made.",
+                "Python said: {output}",
                 "Is the folder writable? On Debian and Ubuntu also: sudo apt install {package}",
-                package=package,
+                folder=self.folder,
+                output=" ".join((done.stdout + done.stderr).split())[-200:],
+                package=f"python{sys.version_info.major}.{sys.version_info.minor}-venv",
             )
-            raise Stop(what, "Python said: {output}", then, output=output)
 
     def digest(self, requirements: str) -> str:
         """Return the digest that the stamp has if a requirements file is installed.

@@ -125,10 +125,8 @@ def require_free_port(options: Sequence[str]) -> None:
         try:
             probe.bind(("" if address == "*" else address, int(port)))
         except OSError as error:
-            why = Message(
-                "The system says: {error.strerror}. Perhaps another JupyterLab still runs there.", error=error
-            )
-            raise Stop("Port {port} cannot be used.", why, then, port=port) from None
+            why = "The system says: {error.strerror}. Perhaps another JupyterLab still runs there."
+            raise Stop("Port {port} cannot be used.", why, then, port=port, error=error) from None
 
 
 def names_a_root(options: Sequence[str]) -> bool:

@@ -160,13 +160,14 @@ def require_space(folder: Path, gigabytes: float) -> None:
     """Raise Stop if the disk lacks the space for an install."""
     free = shutil.disk_usage(folder).free / 1e9
     if free < gigabytes:
-        what = Message("There is not enough free disk space in {folder}.", folder=folder)
-        why = Message(
+        raise Stop(
+            "There is not enough free disk space in {folder}.",
             "The install needs about {gigabytes:g} GB there, and {free:.1f} GB are free.",
+            "Free some space and run the same command again.",
+            folder=folder,
             gigabytes=gigabytes,
             free=free,
         )
-        raise Stop(what, why, "Free some space and run the same command again.")
 
 
 def failure(output: str, log: Path, *, offline: bool = False) -> Stop:
@@ -198,16 +199,8 @@ def package(word: str) -> str:
 
 def _pip(environment: Environment, arguments: Sequence[str], log: Path, total: int = 1) -> tuple[int, str]:
     """Run `pip install`; return its exit code and output, which is also appended to the log."""
-    command = [
-        str(environment.python),
-        "-P",
-        "-m",
-        "pip",
-        "install",
-        "--no-input",
-        "--disable-pip-version-check",
-    ]
-    command += ["--progress-bar", "off", *arguments]
+    command = [str(environment.python), "-P", "-m", "pip", "install", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar", "off", *arguments]
     variables = child_variables(environment) | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
     if "--no-index" in arguments:  # the user's settings may name other sources
         command.append("--isolated")

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from starter.console import Message, Stop, step
+from starter.console import Stop, step
 from starter.environment import ROOT, Environment, child_variables
 
 FOLDER = ROOT / "artifacts" / "site"
@@ -94,8 +94,10 @@ def page_server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:
         handler = functools.partial(Handler, directory=os.fspath(folder))
         return http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
-        what, why = (
-            Message("Port {port} cannot be used.", port=port),
-            Message("The system says: {error}.", error=error),
-        )
-        raise Stop(what, why, "Choose another one: course.py site --port 8123") from None
+        raise Stop(
+            "Port {port} cannot be used.",
+            "The system says: {error}.",
+            "Choose another one: course.py site --port 8123",
+            port=port,
+            error=error,
+        ) from None

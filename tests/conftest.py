@@ -11,7 +11,9 @@ from xdist.workermanage import WorkerController
 # Their tests take long and share nothing but what each worker makes once. A module of hundreds of them would
 # keep one worker busy long after the others have ended. The web site is built once.
 ALONE = ("/browser/", "tests/labs/test_contract.py", "tests/hostile/")
-TOGETHER = ("/browser/test_site.py", "/browser/test_hub.py", "/browser/test_room.py")
+TOGETHER = ("/browser/test_site.py", "/browser/test_room.py")
+# One class, served by one hub, for all of them.
+ON_THE_HUB = ("/browser/test_hub.py", "/hub/test_hub.py", "/hub/test_hostile_learners.py")
 # They wait for browsers and servers. One worker takes them one after the other, with one JupyterLab for all,
 # while the others compute: all at once would leave a processor idle, and then be late for want of one.
 WAITING = ("/browser/", "/hub/", "tests/starter/")
@@ -30,6 +32,8 @@ class ByNotebook(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
+        if any(name in nodeid for name in ON_THE_HUB):
+            return "/hub/"
         alone = any(name in nodeid for name in ALONE) and not any(name in nodeid for name in TOGETHER)
         return nodeid if alone else str(super()._split_scope(nodeid))
 

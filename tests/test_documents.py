@@ -4,6 +4,7 @@ import argparse
 import re
 import shlex
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,11 +83,14 @@ def test_a_link_to_a_section_of_a_chinese_guide_leads_to_one(document):
         assert section in sections
 
 
+onnxlab_parser, tools_parser = cache(_parser), cache(author_parser)
+
+
 def parsed(command: str) -> tuple[argparse.ArgumentParser, list[str]]:
     """The parser of a command, and the words that it parses."""
     if command.startswith("onnxlab "):
-        return _parser(), chosen_language(shlex.split(command)[1:])[1]
-    return author_parser(), shlex.split(command)[3:]
+        return onnxlab_parser(), chosen_language(shlex.split(command)[1:])[1]
+    return tools_parser(), shlex.split(command)[3:]
 
 
 def unknown(command: str) -> str:

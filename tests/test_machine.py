@@ -52,20 +52,20 @@ def test_this_course_is_found_beside_its_package(tmp_path, monkeypatch):
     assert "torch" in pinned_versions()
 
 
-def test_a_course_is_found_above_the_working_directory(course, monkeypatch):
-    monkeypatch.setattr(
-        module, "__file__", str(course / "elsewhere" / "site-packages" / "onnxlab" / "facts" / "e.py")
-    )
+@pytest.fixture
+def elsewhere(course, monkeypatch):
+    """The package is installed in another place than the course."""
+    monkeypatch.setattr(module, "__file__", str(course / "elsewhere/site-packages/onnxlab/facts/e.py"))
+
+
+def test_a_course_is_found_above_the_working_directory(elsewhere, course, monkeypatch):
     (course / "src" / "onnxlab").mkdir(parents=True)
     (course / "notebooks").mkdir()
     monkeypatch.chdir(course / "notebooks")
     assert pinned_versions()["torch"] == "2.13.0"
 
 
-def test_the_requirements_of_another_project_are_not_the_courses(course, monkeypatch):
-    monkeypatch.setattr(
-        module, "__file__", str(course / "elsewhere" / "site-packages" / "onnxlab" / "facts" / "e.py")
-    )
+def test_the_requirements_of_another_project_are_not_the_courses(elsewhere, course, monkeypatch):
     monkeypatch.chdir(course)
     assert pinned_versions() == {}
     packages = environment()

@@ -18,7 +18,7 @@ import onnxruntime as ort  # type: ignore[import-untyped]  # ships no types
 from measurements.benchmarks import report
 from onnxlab.kit import checking
 from onnxlab.kit.exercise import exercise
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import contracts
 
 SPENT = {"answer": 0.0, "load": 0.0, "run": 0.0}

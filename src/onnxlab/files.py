@@ -104,12 +104,8 @@ def open_folder(path: str | Path, *below: str, folder: int | None = None) -> Ite
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Path:
     """Write a temporary file and rename it: the file is complete, or as it was before.
 
-    Characters that have no UTF-8 form, as some names of files, are written as escapes.
-
-    Args:
-        path: The file; its folder is made if necessary.
-        data: Its content.
-        mode: Its permissions; 0o600 if only its owner may read it.
+    Its folder is made if necessary. Characters that have no UTF-8 form, as in some names of files, become
+    escapes. With the mode 0o600 only its owner may read it.
 
     Raises:
         CannotWrite: If it cannot be written; an earlier file stays as it was.

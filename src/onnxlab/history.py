@@ -87,11 +87,7 @@ def names(version: str) -> list[str]:
 
 
 def recorded_graph(version: str, name: str) -> onnx.ModelProto:
-    """Return the model that a torch version wrote.
-
-    Args:
-        version: One of `VERSIONS`.
-        name: One of `names(version)`; they are described at the top of this module.
+    """Return a model that a torch version wrote, one of `names(version)`: see the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or graph.
@@ -102,7 +98,7 @@ def recorded_graph(version: str, name: str) -> onnx.ModelProto:
     """
     recorded = names(version)
     if name not in recorded:
-        raise UnknownRecord(*_missing("graph", name, version, recorded))
+        raise _missing("graph", name, version, recorded)
     return load((_folder(version) / f"{name}.onnx").read_bytes())
 
 
@@ -122,9 +118,7 @@ def keys(version: str) -> list[str]:
 def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any shape
     """Return a fact that was measured with a torch version, as plain data.
 
-    Args:
-        version: One of `VERSIONS`.
-        key: One of `keys(version)`; they are described at the top of this module.
+    The key is one of `keys(version)`, described at the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or fact.
@@ -141,7 +135,7 @@ def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any 
     """
     facts = _facts(version)
     if key not in facts:
-        raise UnknownRecord(*_missing("fact", key, version, facts))
+        raise _missing("fact", key, version, facts)
     return deepcopy(facts[key])  # the caller may change it
 
 
@@ -161,10 +155,7 @@ def back_ends() -> dict[str, Any]:
 
 
 def recorded_runtime(release: str) -> dict[str, Any]:
-    """Return what a release of ONNX Runtime did with files of newer and newer versions.
-
-    Args:
-        release: One of `RUNTIMES`.
+    """Return what a release of ONNX Runtime, one of `RUNTIMES`, did with files of newer and newer versions.
 
     Returns:
         `newest_ir` and `newest_opset`: the newest that it loads. `ir_message` and `opset_message`: how it
@@ -210,15 +201,14 @@ def _read(*path: str) -> Any:  # noqa: ANN401 - JSON of any shape
     return json.loads(_RECORDED.joinpath(*path).read_text(encoding="utf-8"))
 
 
-def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> tuple[str, str, str]:
+def _missing(kind: str, name: str, version: str, recorded: Iterable[str]) -> UnknownRecord:
     near = difflib.get_close_matches(name, recorded, n=3, cutoff=0.5)
-    why = Message("Near it: {near}.", near=", ".join(near)) if near else ""
-    listing = "names" if kind == "graph" else "keys"
-    what = Message(
-        "There is no recorded {kind} {name!r} of torch {version}.", kind=kind, name=name, version=version
-    )
-    return (
-        what,
-        why,
-        Message('history.{listing}("{version}") lists what there is.', listing=listing, version=version),
+    return UnknownRecord(
+        "There is no recorded {kind} {name!r} of torch {version}.",
+        Message("Near it: {near}.", near=", ".join(near)) if near else "",
+        'history.{listing}("{version}") lists what there is.',
+        kind=kind,
+        name=name,
+        version=version,
+        listing="names" if kind == "graph" else "keys",
     )

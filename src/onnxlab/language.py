@@ -172,12 +172,9 @@ def chosen_language(arguments: Iterable[str] = ()) -> tuple[str, list[str]]:
     Raises:
         OnnxLabError: The option or the variable names a language that the course does not speak.
     """
-    source, name, rest, given = (
-        "ONNXLAB_LANGUAGE",
-        os.environ.get("ONNXLAB_LANGUAGE"),
-        list[str](),
-        iter(arguments),
-    )
+    source, name = "ONNXLAB_LANGUAGE", os.environ.get("ONNXLAB_LANGUAGE")
+    rest: list[str] = []
+    given = iter(arguments)
     for argument in given:
         if argument == "--":  # what follows is no option
             rest += [argument, *given]
@@ -191,15 +188,19 @@ def chosen_language(arguments: Iterable[str] = ()) -> tuple[str, list[str]]:
         return _system_language(), rest
     language = _of_locale(name or "")
     if language not in LANGUAGES:
-        raise OnnxLabError(
-            "ONNX Lab does not speak {language}.",
-            "{source} names the language.",
-            "Its languages are {names}.",
-            language=repr(name),
-            source=source,
-            names=", ".join(LANGUAGES),
-        )
+        raise _unspoken(name or "", "{source} names the language.", source=source)
     return language, rest
+
+
+def _unspoken(language: str, why: str = "", **values: str) -> OnnxLabError:
+    return OnnxLabError(
+        "ONNX Lab does not speak {language}.",
+        why,
+        "Its languages are {names}.",
+        language=repr(language),
+        names=", ".join(LANGUAGES),
+        **values,
+    )
 
 
 def _system_language() -> str:
@@ -375,13 +376,7 @@ def speech(language: str) -> Speech:
     if language == "en":
         return Speech({}, {})
     if language not in LANGUAGES:
-        raise OnnxLabError(
-            "ONNX Lab does not speak {language}.",
-            "",
-            "Its languages are {names}.",
-            language=repr(language),
-            names=", ".join(LANGUAGES),
-        )
+        raise _unspoken(language)
     return Speech(**json.loads((_FOLDER / f"{language}.json").read_text("utf-8")), language=language)
 
 

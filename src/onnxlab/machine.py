@@ -28,13 +28,7 @@ _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#\\]+)")
 
 @dataclass(frozen=True)
 class Installed:
-    """A package.
-
-    Attributes:
-        name: Its name.
-        installed: The installed version, or None.
-        tested: The version that the course was tested with, or None if that is not known.
-    """
+    """A package: the installed version, if any, and the one the course was tested with, if that is known."""
 
     name: str
     installed: str | None
@@ -48,7 +42,8 @@ class Installed:
         """
         if self.tested is None:
             return None
-        return self.installed is not None and _release(self.installed) == _release(self.tested)
+        release = self.tested.partition("+")[0]
+        return self.installed is not None and self.installed.partition("+")[0] == release
 
 
 def environment(folder: Path | None = None) -> list[Installed]:
@@ -135,22 +130,13 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _release(text: str) -> str:
-    return text.partition("+")[0]
-
-
 def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The programs that `torch.utils.cpp_extension` calls.
-
-    Attributes:
-        compiler: Path of the C++ compiler, or None.
-        ninja: Path of ninja, or None.
-    """
+    """The paths of the programs that `torch.utils.cpp_extension` calls: the C++ compiler and ninja."""
 
     compiler: str | None
     ninja: str | None

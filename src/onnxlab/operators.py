@@ -15,11 +15,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Link:
-    """One link of the chain from an operator to a running model.
+    """One link of the chain from an operator to a running model, with the reason in a few words.
 
     Attributes:
         mark: Whether it holds: a check mark, a cross, "~" for in part, "?" for unknown.
-        text: The reason in a few words.
         lacks: For the kernel: the element types that ONNX allows and no kernel accepts, each with the
             operators that lack it.
     """
@@ -35,10 +34,8 @@ def recording() -> dict[str, Any]:
 
     Each operator has for each exporter a list of [from which opset, the numbers of its links and texts].
     """
-    data: dict[str, Any] = json.loads(
-        files(__package__).joinpath("assets/recorded/atlas.json").read_text("utf-8")
-    )
-    return data
+    text = files(__package__).joinpath("assets/recorded/atlas.json").read_text("utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
 
 
 @functools.cache
@@ -53,12 +50,7 @@ def known_operators() -> tuple[str, ...]:
 
 
 def links(operator: str, exporter: str, opset: int) -> tuple[Link, Link, Link, Link]:
-    """Return the four links of an operator: the operator itself, its rule, the schema and the kernel.
-
-    Args:
-        operator: One of `known_operators`.
-        exporter: "TorchScript" or "torch.export".
-        opset: The opset to export at.
+    """Return the four links of a known operator: the operator itself, its rule, the schema and the kernel.
 
     Example:
         >>> [link.mark + " " + link.text for link in links("aten::asinh", "TorchScript", 8)][1:3]

@@ -28,15 +28,7 @@ table.onnxlab-table.onnxlab-table td.bad { background: rgba(218, 54, 51, .22); }
 
 @dataclass(frozen=True)
 class Table:
-    """Rows and columns as text, ready to be shown.
-
-    Attributes:
-        columns: The column headings.
-        rows: The cells, one tuple a row.
-        caption: One line above the table.
-        good: A cell that starts with one of these words is coloured green.
-        bad: A cell that starts with one of these words is coloured red.
-    """
+    """Rows and columns as text, ready to be shown; a cell is coloured for the word it starts with."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]

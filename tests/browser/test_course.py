@@ -2,14 +2,13 @@
 
 import base64
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from tests.support.jupyterlab import ROOT, JupyterServer
-from tests.support.notebook_page import Notebook
+from tests.support.notebook_page import Notebook, wait_until
 
 TWO_NODES = """
 <ir_version: 8, opset_import: ["": 18]>
@@ -25,44 +24,14 @@ def pictures(cell: dict[str, Any]) -> list[str]:
     return [base64.b64decode(image).decode() for image in images]
 
 
-def enlarged_photograph(page: Page) -> None:
-    """Chapter 09: the scale factor runs the model and changes the image."""
-    page.evaluate(
-        """async () => {
-          const notebook = window.jupyterapp.shell.currentWidget.content;
-          const cells = [...notebook.model.cells];
-          const index = cells.findIndex((cell) => cell.sharedModel.source.includes('slider(enlarge'));
-          notebook.activeCellIndex = index;
-          await notebook.scrollToItem(index, 'center');
-        }"""
-    )
-    slider, answer = page.locator(".widget-slider [role=slider]"), page.locator(".onnxlab-slider.live")
-    expect(answer).to_contain_text("40 x 45 pixels by 3 become 120 x 135")
-    slider.press("ArrowRight")
-    expect(answer).to_contain_text("40 x 45 pixels by 3.75 become 150 x 168")
-    shown = answer.locator("img").evaluate(
-        "image => image.decode().then(() => [image.clientHeight, image.clientWidth])"
-    )
-    assert shown == [150, 168], "the image is stretched"
+# nbval runs every chapter; JupyterLab runs one that compares graphs, and every one with --all.
+CHAPTERS = [
+    pytest.param(path.stem, marks=() if path.stem == "11_graph_surgery" else pytest.mark.release)
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb"))
+]
 
 
-# What a learner does in a chapter that has been run.
-THEN: dict[str, Callable[[Page], None]] = {
-    "09_dynamic_resize": enlarged_photograph,
-}
-# nbval runs every chapter, and the web site's tests draw every fourth one's graphs. JupyterLab runs one with
-# a slider and one that compares graphs; with --all every one.
-IN_JUPYTERLAB = ["09_dynamic_resize", "11_graph_surgery"]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the chapters."""
-    if "chapter" in metafunc.fixturenames:
-        every = metafunc.config.getoption("--all")
-        names = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-        metafunc.parametrize("chapter", [name for name in names if every or name in IN_JUPYTERLAB])
-
-
+@pytest.mark.parametrize("chapter", CHAPTERS)
 @pytest.mark.slow
 def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: JupyterServer, page: Page, chapter: str):
     notebook = lab.open(page, f"notebooks/{chapter}.ipynb")
@@ -80,8 +49,6 @@ def test_a_chapter_runs_from_top_to_bottom_and_draws_its_graphs(lab: JupyterServ
             nested = "inside" in str(cell["outputs"])
             same = 0 < live <= expected if nested else live == expected
             assert same, f"cell {index}: the picture has {expected} nodes, Netron draws {live}"
-    if chapter in THEN:
-        THEN[chapter](page)
 
 
 def show(model: str) -> str:
@@ -125,9 +92,12 @@ def test_a_graph_that_is_hidden_for_a_moment_is_drawn_whole(scratch: Notebook):
     starts = [0, 100, 400]  # before, while and after it is drawn
     scratch.fill([show(model)] * len(starts))
     scratch.page.evaluate(HIDE_MEANWHILE, starts)
-    for index, start in enumerate(starts):
+    for index in range(len(starts)):
         scratch.run(index)
-        scratch.page.wait_for_timeout(start + 3500)
+    shown = f"frames => frames.length === {len(starts)} && frames.every((f) => f.style.display === 'block')"
+    graphs = scratch.page.locator("iframe.onnxlab-graph")
+    wait_until(scratch.page, lambda: graphs.evaluate_all(shown))
+    for index, start in enumerate(starts):
         (frame,) = scratch.graphs(index)
         nodes_drawn = frame.frame_element().get_attribute("data-nodes")
         assert nodes_drawn == "202", f"hidden after {start} ms"  # and the input and the output

@@ -5,7 +5,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import screenshot_of_failure
 from tests.support.jupyterlab import JupyterServer, jupyter_server
-from tests.support.notebook_page import Notebook, WatchedPage
+from tests.support.notebook_page import RUNNING, Notebook, WatchedPage, wait_until
 
 WINDOW = {"width": 1280, "height": 800}
 FILLER = "# " + "\n# ".join(str(number) for number in range(60))
@@ -23,6 +23,13 @@ STEPS = (
     FILLER,
 )
 REVEAL, FAILED, PASSED = 2, 4, 6
+SETTLED = 3000
+"""Milliseconds; after fewer, no widget moves a page any more (in_sight.js)."""
+
+HAS_RUN = (
+    "(index) => window.jupyterapp.shell.currentWidget.content.widgets[index].model.executionCount"
+    f" && !({RUNNING})"
+)
 # How far the first line of a node lies below the top and above the bottom of the notebook's window.
 MARGINS = """node => {
   const parts = [node, node.closest('.jp-WindowedPanel-outer')];
@@ -32,42 +39,34 @@ MARGINS = """node => {
 
 
 def run_and_advance(notebook: Notebook, index: int) -> None:
-    """Put the cursor into a code cell and press Shift+Enter, as a reader does; wait until nothing moves."""
+    """Put the cursor into a code cell and press Shift+Enter, as a reader does; wait until it has run."""
     notebook.scroll_to(index).locator(".cm-content").click()
     notebook.page.keyboard.press("Shift+Enter")
-    notebook.wait_for_kernel()
-    notebook.page.wait_for_timeout(3500)
+    notebook.page.wait_for_function(HAS_RUN, arg=index)
 
 
-def margins(notebook: Notebook, index: int, selector: str) -> list[float]:
-    """How far a verdict is from the window's edges; negative: out of sight."""
+def require_in_sight(notebook: Notebook, index: int, selector: str) -> None:
+    """Wait until a verdict is within the window's edges, with all that its cell shows."""
     cell = notebook.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{index}']")
-    return list(cell.locator(selector).last.evaluate(MARGINS))
+    verdict = cell.locator(selector).last
+    expect(verdict).to_be_attached()
+    notebook.page.wait_for_timeout(500)  # for JupyterLab to scroll on to the next cell
+    wait_until(notebook.page, lambda: min(verdict.evaluate(MARGINS)) >= 0)
 
 
-@pytest.fixture
-def steps(lab: JupyterServer, page: Page) -> Notebook:
+@pytest.mark.slow
+def test_verdicts_and_what_buttons_show_are_in_sight_and_nothing_else_moves(lab: JupyterServer, page: Page):
     notebook = lab.new(page, STEPS, "in_sight.ipynb")
     page.set_viewport_size(WINDOW)
-    run_and_advance(notebook, 0)
-    return notebook
+    for index in (0, 1, REVEAL):
+        run_and_advance(notebook, index)
+    cell = page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{REVEAL}']")
+    expect(cell.locator("iframe.onnxlab-graph")).to_be_attached()  # below the verdict
+    require_in_sight(notebook, REVEAL, ".onnxlab-predict.answer")
+    run_and_advance(notebook, FAILED)
+    require_in_sight(notebook, FAILED, ".onnxlab-report")
 
-
-@pytest.mark.slow
-def test_shift_enter_leaves_the_verdict_in_sight_and_the_graph_below_it(steps: Notebook):
-    run_and_advance(steps, 1)
-    run_and_advance(steps, REVEAL)
-    assert min(margins(steps, REVEAL, ".onnxlab-predict.answer")) >= 0
-    run_and_advance(steps, FAILED)
-    assert min(margins(steps, FAILED, ".onnxlab-report")) >= 0
-    run_and_advance(steps, PASSED)
-    assert min(margins(steps, PASSED, ".onnxlab-report")) >= 0
-
-
-@pytest.mark.slow
-def test_hint_case_and_right_model_each_keep_their_place_and_come_into_sight(steps: Notebook):
-    run_and_advance(steps, FAILED)
-    cell = steps.page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{FAILED}']")
+    cell = page.locator(f".jp-Notebook .jp-Cell[data-windowed-list-index='{FAILED}']")
     answers = {"Failing case": "inputs: (float32", "Hint": "Hint 1 of 3: ", "Right model": ""}
     for button, text in answers.items():
         cell.get_by_role("button", name=button, exact=True).click()
@@ -81,23 +80,22 @@ def test_hint_case_and_right_model_each_keep_their_place_and_come_into_sight(ste
     for text in filter(None, answers.values()):
         expect(cell).to_contain_text(text)
     expect(cell.locator("iframe.onnxlab-graph")).to_have_count(3)
+    run_and_advance(notebook, PASSED)
+    require_in_sight(notebook, PASSED, ".onnxlab-report")
 
-
-@pytest.mark.slow
-def test_running_all_cells_and_opening_a_saved_notebook_move_nothing(steps: Notebook, lab: JupyterServer):
-    page = steps.page
-    steps.run_all()
-    page.wait_for_timeout(3500)
+    notebook.run_all()
+    page.wait_for_timeout(SETTLED)
     active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
     assert active.get_attribute("data-windowed-list-index") == str(len(STEPS) - 1)
     expect(active).to_be_in_viewport()
-    steps.save()
-    again = lab.open(page, "in_sight.ipynb")  # the kernel, and so every widget, is still there
-    page.wait_for_timeout(3500)
-    assert again.page.evaluate("() => document.querySelector('.jp-WindowedPanel-outer').scrollTop") == 0
+    notebook.save()
+    page = page.context.new_page()
+    lab.open(page, "in_sight.ipynb")  # the kernel, and so every widget, is still there
+    page.wait_for_timeout(SETTLED)
+    assert page.evaluate("() => document.querySelector('.jp-WindowedPanel-outer').scrollTop") == 0
 
 
-@pytest.mark.slow
+@pytest.mark.release  # the same script, in another notebook
 def test_notebook_7_keeps_the_verdict_in_sight_too(tmp_path, browser: Browser, request):
     with jupyter_server(tmp_path / "seven", "notebook") as server:
         watched = WatchedPage.open(browser)
@@ -105,6 +103,6 @@ def test_notebook_7_keeps_the_verdict_in_sight_too(tmp_path, browser: Browser, r
         watched.page.set_viewport_size(WINDOW)
         for index in (0, FAILED):
             run_and_advance(notebook, index)
-        assert min(margins(notebook, FAILED, ".onnxlab-report")) >= 0
+        require_in_sight(notebook, FAILED, ".onnxlab-report")
         screenshot_of_failure(watched.page, request, tmp_path)
         watched.page.context.close()

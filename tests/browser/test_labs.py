@@ -1,19 +1,16 @@
 """The labs as a learner meets them: untouched, then a wrong answer, then a right one."""
 
 import re
-from collections.abc import Iterator
 
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from onnxlab.kit.exercise import LABS
 from onnxlab.kit.exercise import exercise as find
 from onnxlab.kit.exercise import lab as lab_record
-from tests.browser.conftest import screenshot_of_failure
 from tests.support.jupyterlab import ROOT, JupyterServer
 from tests.support.notebook_page import Notebook, WatchedPage, wait_until
-
-LABS = sorted(path.stem for path in (ROOT / "labs").glob("*.ipynb"))
 
 # For one exercise of each lab, how the solution becomes a wrong answer that looks right.
 MISTAKES = {
@@ -26,24 +23,16 @@ MISTAKES = {
     "to-global-indices": ("torch.arange(n * c).reshape(n, c, 1, 1)", "torch.arange(c).reshape(1, c, 1, 1)"),
     "fold-batchnorm": ("(sum(old) - mean)", "(sum(old) + mean)"),
 }
-# What is exported, and a graph that is given. nbval runs every lab, tests/labs/test_contract.py gives wrong
-# answers to each exercise, and a report looks the same in all; with --all all of them.
-ORDINARY = ("loop-count-as-input", "fold-batchnorm")
+# nbval runs every lab, tests/labs/test_contract.py gives wrong answers to each exercise, and a report looks
+# the same in all; with --all all of them.
+EXERCISES = [
+    pytest.param(exercise, marks=() if exercise == "fold-batchnorm" else pytest.mark.release)
+    for exercise in MISTAKES
+]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the labs."""
-    whole_course = metafunc.config.getoption("--all")
-    if "exercise" in metafunc.fixturenames:
-        metafunc.parametrize("exercise", MISTAKES if whole_course else ORDINARY)
-    if "name" in metafunc.fixturenames:
-        with_mistakes = {find(exercise)[0].name for exercise in MISTAKES}
-        others = [name for name in LABS if name not in with_mistakes]
-        not_now = pytest.param("", marks=pytest.mark.skip(reason="nbval runs them; here with --all"))
-        metafunc.parametrize("name", others if whole_course else [not_now])
-
-
-@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("name", sorted({*LABS} - {find(exercise)[0].name for exercise in MISTAKES}))
 def test_untouched_lab_runs_and_nothing_is_attempted(lab: JupyterServer, page: Page, name: str):
     require_not_attempted(lab.open(page, f"labs/{name}.ipynb"), name)
 
@@ -81,7 +70,8 @@ def solution_of(exercise: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: Page, tmp_path, exercise: str):
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: Page, exercise: str):
     page.set_viewport_size({"width": 1280, "height": 1100})
     name, right = solution_of(exercise)
     good, bad = MISTAKES[exercise]
@@ -97,12 +87,10 @@ def test_a_wrong_answer_is_red_and_a_right_one_green(lab: JupyterServer, page: P
     for frame in frames.all():
         expect(frame).to_have_attribute("data-status", "ready")
     report.scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "red.png")
     write_answer(page, notebook, function, right)
     expect(report).to_contain_text(f"{exercise}: passed")
     expect(report).to_contain_text("Checked for torch")
     expect(frames).to_have_count(0)
-    page.screenshot(path=tmp_path / "green.png")
 
 
 STEPS = (
@@ -116,9 +104,17 @@ STEPS = (
 
 
 @pytest.mark.slow
-def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Page):
+def test_a_check_leads_on_and_nothing_of_it_is_saved(lab: JupyterServer, page: Page):
+    """By keyboard and by a link; opened again without its kernel, no message stands in its place."""
     notebook = lab.new(page, STEPS, "labs/steps.ipynb")
     notebook.run_all()
+    expect(page.locator(".onnxlab-way")).to_have_count(2)
+    notebook.save()
+    path = lab.folder / "labs" / "steps.ipynb"
+    wait_until(page, lambda: "widget-view" in path.read_text("utf-8"))
+    saved = path.read_text("utf-8")
+    assert "onnxlab-way" not in saved
+
     failed, passed, shown_map = (notebook.cells.nth(index) for index in range(1, 4))
     failed.get_by_role("button", name="Hint", exact=True).focus()
     page.keyboard.press("Enter")
@@ -135,20 +131,19 @@ def test_a_check_leads_on_by_keyboard_and_by_a_link(lab: JupyterServer, page: Pa
     expect(shown_map).to_contain_text("Go on: lab04_asinh")
     expect(shown_map.locator(".onnxlab-progress-saved")).to_be_hidden()
     passed.get_by_role("link", name="Go on: lab04_asinh, Translate asinh").click()
-    opened = "() => window.jupyterapp.shell.currentWidget.title.label === 'lab04_asinh.ipynb'"
-    page.wait_for_function(opened)
+    wait_for_tab(page, "lab04_asinh.ipynb")
     heading = page.get_by_role("heading", name="A translation for the other exporter")
     # JupyterLab scrolls to the heading's cell; what is drawn late above it may hide its first line.
     expect(page.locator(".jp-MarkdownCell").filter(has=heading).last).to_be_in_viewport()
 
-
-@pytest.fixture
-def own_page(browser: Browser, workbook: JupyterServer, request, tmp_path) -> Iterator[Page]:
-    watched = WatchedPage.open(browser)
-    yield watched.page
-    screenshot_of_failure(watched.page, request, tmp_path)
-    watched.page.context.close()
-    workbook.end_kernels()
+    lab.end_kernels()
+    path.with_name("saved.ipynb").write_text(saved, "utf-8")
+    page = page.context.new_page()
+    page.goto(lab.address("labs/saved.ipynb"))
+    dead = page.locator(".jupyter-widgets")
+    expect(dead).to_have_count(4)
+    for index in range(4):
+        expect(dead.nth(index)).to_be_hidden()
 
 
 def run_cell(notebook: Notebook, source: str) -> Locator:
@@ -163,41 +158,11 @@ def wait_for_tab(page: Page, name: str) -> None:
     page.wait_for_function("(name) => window.jupyterapp.shell.currentWidget.title.label === name", arg=name)
 
 
-@pytest.mark.slow
-def test_in_the_workbook_a_pass_shows_a_solution_in_the_cell(workbook: JupyterServer, own_page: Page):
-    notebook = workbook.open(own_page, "labs/lab04_asinh.ipynb")
-    cell = run_cell(notebook, STEPS[0] + STEPS[2])
-    solved = cell.locator(".jp-RenderedMarkdown")
-    expect(cell).to_contain_text("asinh-symbolic: passed")
-    expect(solved).to_have_count(0)
-    cell.get_by_role("button", name="Compare with a solution").click()
-    expect(solved).to_contain_text('return g.op("Asinh", x)')
-    expect(solved).to_be_in_viewport()
-    cell = run_cell(notebook, STEPS[1])
-    expect(cell).to_contain_text("asinh-symbolic: incorrect")
-    expect(cell.get_by_role("button", name="Compare with a solution")).to_have_count(0)
-
-
-@pytest.mark.slow
-def test_in_the_workbook_the_first_chapter_leads_to_the_map_and_progress_leads_on(
-    workbook: JupyterServer, own_page: Page
-):
-    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
-    own_page.get_by_role("link", name="course's map").click()
-    own_page.locator(".jp-MarkdownViewer").get_by_role("link", name="02 Trace and script").click()
-    wait_for_tab(own_page, "02_trace_and_script.ipynb")
-    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
-    chdir = "import os, tempfile\nos.chdir(tempfile.mkdtemp())\n"  # as every chapter does
-    cell = run_cell(notebook, chdir + STEPS[0] + STEPS[3])
-    links = cell.locator(".onnxlab-progress-live").get_by_role("link")
-    expect(links.first).to_have_text("Go on: 01_first_deployment")
-    links.filter(has_text="lab01_control_flow").click()
-    wait_for_tab(own_page, "lab01_control_flow.ipynb")
-    own_page.get_by_role("tab", name="00_start_here.ipynb").click()
-    own_page.locator(".onnxlab-progress-live .go").click()
-    wait_for_tab(own_page, "01_first_deployment.ipynb")
-
-
+# Cells are looked for in the whole page.
+CLOSE_OTHERS = """() => {
+  const { shell } = window.jupyterapp;
+  for (const tab of [...shell.widgets('main')]) if (tab !== shell.currentWidget) tab.dispose();
+}"""
 WRONG = """
 from onnxlab.notebook.predict import answers
 entry = {"question": "Will it run?", "options": ["yes", "no"], "chosen": "yes", "actual": "no"}
@@ -206,11 +171,45 @@ answers.keep(answers._questions()["00_start_here"][0], entry | {"right": False})
 
 
 @pytest.mark.slow
-def test_in_the_workbook_progress_asks_again_what_was_predicted_wrongly(
-    workbook: JupyterServer, own_page: Page
-):
-    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
-    cell = run_cell(notebook, STEPS[0] + WRONG + STEPS[3])
+def test_in_the_workbook_everything_leads_on(workbook: JupyterServer, browser: Browser):
+    """The map, a pass, progress, a prediction to ask again, and a pasted message, from the first chapter."""
+    watched = WatchedPage.open(browser)
+    page = watched.page
+    notebook = workbook.open(page, "notebooks/00_start_here.ipynb")
+
+    def come_back() -> None:
+        page.get_by_role("tab", name="00_start_here.ipynb").click()
+        wait_for_tab(page, "00_start_here.ipynb")
+        page.evaluate(CLOSE_OTHERS)
+
+    page.get_by_role("link", name="course's map").click()
+    page.locator(".jp-MarkdownViewer").get_by_role("link", name="02 Trace and script").click()
+    wait_for_tab(page, "02_trace_and_script.ipynb")
+    come_back()
+
+    chdir = "import os, tempfile\nos.chdir(tempfile.mkdtemp())\n"  # as every chapter does
+    cell = run_cell(notebook, chdir + STEPS[0] + STEPS[3])
+    links = cell.locator(".onnxlab-progress.live").get_by_role("link")
+    expect(links.first).to_have_text("Go on: 01_first_deployment")
+    links.filter(has_text="lab01_control_flow").click()
+    wait_for_tab(page, "lab01_control_flow.ipynb")
+    come_back()
+    page.locator(".onnxlab-progress.live .go").click()
+    wait_for_tab(page, "01_first_deployment.ipynb")
+    come_back()
+
+    cell = run_cell(notebook, STEPS[2])
+    solved, button = cell.locator(".jp-RenderedMarkdown"), "Compare with a solution"
+    expect(cell).to_contain_text("asinh-symbolic: passed")
+    expect(solved).to_have_count(0)
+    cell.get_by_role("button", name=button).click()
+    expect(solved).to_contain_text('return g.op("Asinh", x)')
+    expect(solved).to_be_in_viewport()
+    cell = run_cell(notebook, STEPS[1])
+    expect(cell).to_contain_text("asinh-symbolic: incorrect")
+    expect(cell.get_by_role("button", name=button)).to_have_count(0)
+
+    cell = run_cell(notebook, WRONG + STEPS[3])
     expect(cell).to_contain_text("1 of 1 predictions answered, 0 right")
     cell.get_by_role("button", name="Ask me again what I predicted wrongly").click()
     question = cell.locator(".onnxlab-predict.live")
@@ -219,33 +218,14 @@ def test_in_the_workbook_progress_asks_again_what_was_predicted_wrongly(
     expect(question).to_contain_text("You were right.")
     expect(cell.locator(".onnxlab-predict.saved")).to_be_hidden()
 
-
-@pytest.mark.slow
-def test_in_the_workbook_a_pasted_message_is_answered_with_a_link(workbook: JupyterServer, own_page: Page):
-    notebook = workbook.open(own_page, "notebooks/00_start_here.ipynb")
     cell = run_cell(notebook, "from onnxlab import why\nwhy()")
     field = cell.locator("textarea")
     field.fill("Fail: [ONNXRuntimeError]\nUnsupported model IR version: 12, max supported IR version: 9")
     field.press("Tab")
-    own_page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
     expect(cell).to_contain_text("newer than the installed ONNX Runtime")
     cell.get_by_role("link", name=re.compile("13_ship_it")).click()
-    wait_for_tab(own_page, "13_ship_it.ipynb")
-
-
-@pytest.mark.slow
-def test_nothing_of_it_is_saved_and_a_dead_kernel_leaves_no_message(lab: JupyterServer, page: Page):
-    notebook = lab.new(page, STEPS, "labs/saved.ipynb")
-    notebook.run_all()
-    expect(page.locator(".onnxlab-way")).to_have_count(2)
-    notebook.save()
-    path = lab.folder / "labs" / "saved.ipynb"
-    wait_until(page, lambda: "widget-view" in path.read_text("utf-8"))
-    assert "onnxlab-way" not in path.read_text("utf-8")
-    page.goto("about:blank")
-    lab.end_kernels()
-    page.goto(lab.address("labs/saved.ipynb"))
-    dead = page.locator(".jupyter-widgets")
-    expect(dead).to_have_count(4)
-    for index in range(4):
-        expect(dead.nth(index)).to_be_hidden()
+    wait_for_tab(page, "13_ship_it.ipynb")
+    page.context.close()
+    workbook.end_kernels()
+    watched.require_nothing_foreign(workbook.url)

@@ -15,9 +15,9 @@ from ipywidgets.widgets.widget import Widget, _instances
 from playwright.sync_api import Browser, Page, expect
 
 from onnxlab.notebook.graph.view import GraphView, graph
-from onnxlab.notebook.in_sight import InSight
 from onnxlab.notebook.labs.progress import progress
 from onnxlab.notebook.outputs import _WIDGET_VIEW as VIEW
+from onnxlab.notebook.outputs import InSight
 from onnxlab.notebook.predict.prediction import predict, predict_grid
 from onnxlab.notebook.slider import slider
 from tests.support.graph_models import chain

@@ -284,6 +284,24 @@ def test_a_typed_text_is_continued(lab: JupyterServer, scratch: Notebook, page: 
     expect(live).to_contain_text("last step: 1 token in; cache: 1 x (1, 2, 7, 3)")
 
 
+SLIDER = """
+from PIL import Image
+from onnxlab.notebook.slider import slider
+slider(lambda n: (f"40 by {n} become {40 * n}", Image.new("RGB", (40 * n, 100))), 3, 1, 8)
+"""
+
+
+def test_a_slider_shows_what_its_function_returns(scratch: Notebook, page: Page):
+    scratch.fill([SLIDER.strip()]).run(0, until=".onnxlab-slider.live img")
+    live = page.locator(".onnxlab-slider.live")
+    expect(live).to_contain_text("40 by 3 become 120")
+    expect(page.locator(".onnxlab-slider.saved")).to_be_hidden()
+    page.locator(".widget-slider [role=slider]").press("ArrowRight")
+    expect(live).to_contain_text("40 by 4 become 160")
+    size = "image => image.decode().then(() => [image.clientHeight, image.clientWidth])"
+    assert live.locator("img").evaluate(size) == [100, 160], "the image is stretched"
+
+
 def test_without_a_kernel_the_saved_forms_are_there(lab: JupyterServer, scratch: Notebook, browser: Browser):
     """Of predictions, the atlas and a completion; the last of them as it is committed, without its widget."""
     onnx.save(decoder(), lab.folder / "decoder.onnx")

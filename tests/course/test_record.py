@@ -7,9 +7,8 @@ import pytest
 from onnxlab.cli import main
 from onnxlab.course.record import make_record
 from onnxlab.kit.exercise import exercise, lab, labs
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.progress import record
-from onnxlab.kit.status import Status
 from onnxlab.notebook.predict import answers
 
 

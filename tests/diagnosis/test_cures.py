@@ -31,7 +31,7 @@ from onnxruntime.quantization import (
 from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from tests.support.cures import check
+from tests.diagnosis.fixes import check
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -13,8 +13,8 @@ from torch._subclasses import FakeTensorMode
 from torch.export import Dim
 
 from onnxlab.diagnosis.messages import answers
+from tests.diagnosis.fixes import check
 from tests.diagnosis.test_cures import CASES
-from tests.support.cures import check
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]  # some hundred exports
 

@@ -16,7 +16,7 @@ import torch
 from onnxlab.cli import main
 from onnxlab.diagnosis.messages import answers, explain, read, stages
 from onnxlab.patients.ward import patients
-from tests.support.page_answers import require_same
+from tests.diagnosis.page_answers import require_same
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"

@@ -18,8 +18,7 @@ from onnxlab.kit.judging import (
     require_valid,
     require_well_formed,
 )
-from onnxlab.kit.outcome import Wrong, case_of, trying
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status, Wrong, case_of, trying
 from onnxlab.runtime.parity import paired_runs
 from onnxlab.runtime.refusals import short_reason
 from onnxlab.runtime.session import open_session

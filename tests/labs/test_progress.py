@@ -10,9 +10,8 @@ from filelock import FileLock
 
 from onnxlab.kit import progress
 from onnxlab.kit.exercise import exercise
-from onnxlab.kit.outcome import Finding, Outcome
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.kit.progress import Standing
-from onnxlab.kit.status import Status
 
 _, ASINH = exercise("asinh-symbolic")
 

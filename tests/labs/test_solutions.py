@@ -7,10 +7,9 @@ import pytest
 
 from onnxlab.cli import main
 from onnxlab.kit.exercise import exercise, labs
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.progress import record
 from onnxlab.kit.solutions import solution
-from onnxlab.kit.status import Status
 from tests.support.labs import solutions
 
 _, ASINH = exercise("asinh-symbolic")

@@ -24,7 +24,6 @@ from onnxlab.language import (
 )
 from onnxlab.message import GAP, Message, fill, from_json, with_templates
 from onnxlab.notebook.predict.prediction import Prediction
-from onnxlab.plain_text import aligned
 from onnxlab.tables import table
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -100,10 +99,6 @@ def test_a_table_is_coloured_by_what_the_code_says_and_aligned_by_what_is_shown(
         shown = table([{"a": "right", "b": 1}, {"a": "x", "b": 2}])
         assert '<td class="good">\u6b63\u786e</td>' in shown._repr_html_()
         assert repr(shown).splitlines() == ["a     b", "----  -", "\u6b63\u786e  1", "x     2"]
-
-
-def test_a_line_under_the_heading_is_as_wide_as_the_columns():
-    assert aligned([["a", "bb"], ["ccc", "d"]], heading=1) == ["a    bb", "---  --", "ccc  d"]
 
 
 def test_chinese_is_there_and_nothing_else_is():

@@ -10,9 +10,8 @@ from IPython.utils.capture import capture_output
 from ipywidgets.widgets.widget import _instances
 
 from onnxlab.kit.exercise import exercise, lab, labs
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.progress import choose_track, record, standings
-from onnxlab.kit.status import Status
 from onnxlab.kit.tracks import DECISIVE, _table, exercise_for, short_way
 from onnxlab.notebook.labs.next_step import display_buttons, progress_map, way_on
 from onnxlab.notebook.labs.standings import course_path, go_on, is_done, next_text, path_notes

@@ -1,11 +1,10 @@
 """How widgets are shown, also those of the ipywidgets that Colab has; and a note that is in no file."""
 
 import ipywidgets
-import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from nbclient import NotebookClient
+from ipywidgets.widgets.widget import _instances
 
 from onnxlab.notebook.outputs import display_widget, live_note
 
@@ -20,13 +19,13 @@ class OldWidget:
 
 @pytest.fixture
 def shown():
-    """Give a function that shows a widget in a notebook and returns what the notebook gets."""
+    """Give a function that shows something in a notebook and returns what the notebook gets."""
 
-    def show(widget):
+    def show(what, display=display_widget):
         InteractiveShell.instance()
         try:
             with capture_output() as captured:
-                display_widget(widget)
+                display(what)
         finally:
             InteractiveShell.clear_instance()
         return [output.data for output in captured.outputs]
@@ -53,13 +52,7 @@ def test_in_a_terminal_a_note_is_printed(capsys):
     assert capsys.readouterr().out == "no compiler\n"
 
 
-def test_in_a_notebook_a_note_is_a_widget_and_nothing_else():
-    code = "from onnxlab.notebook.outputs import live_note\nlive_note('<b>no</b> compiler')"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    client = NotebookClient(notebook, kernel_name="python3", startup_timeout=180, iopub_timeout=60)
-    client.execute()
-    [output] = notebook.cells[0].outputs
-    assert list(output.data) == ["application/vnd.jupyter.widget-view+json"]
-    model = output.data["application/vnd.jupyter.widget-view+json"]["model_id"]
-    shown = client.widget_state[model]["value"]
-    assert "&lt;b&gt;no&lt;/b&gt; compiler" in shown
+def test_in_a_notebook_a_note_is_a_widget_and_nothing_else(shown):
+    [data] = shown("<b>no</b> compiler", live_note)
+    assert list(data) == [VIEW]
+    assert "&lt;b&gt;no&lt;/b&gt; compiler" in _instances[data[VIEW]["model_id"]].value

@@ -204,7 +204,7 @@ def test_a_second_index_gives_the_cpu_build_that_the_configured_mirror_lacks(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("gpu", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_a_variable_that_names_a_mirror_without_cpu_builds_brings_no_cuda_unannounced(
     real_environment, index, monkeypatch, capsys, gpu
 ):
@@ -238,7 +238,7 @@ def test_the_size_of_cuda_is_said_and_counted_before_it_comes(real_environment, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("gpu", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_a_page_of_links_to_cpu_builds_is_used_where_the_variable_names_it(
     real_environment, index, monkeypatch, capsys, gpu
 ):

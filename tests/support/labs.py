@@ -16,7 +16,7 @@ import nbformat
 
 from onnxlab.kit.exercise import LABS, exercise
 from onnxlab.kit.exercise import lab as exercise_lab
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 
 ROOT = Path(__file__).parents[2]
 

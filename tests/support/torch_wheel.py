@@ -4,11 +4,11 @@ import zipfile
 from pathlib import Path
 
 
-def make_torch(folder: Path, version: str, name: str = "torch") -> None:
+def make_torch(folder: Path, version: str, name: str = "torch", tag: str = "py3-none-any") -> None:
     """Write the wheel of a version into a folder."""
     metadata = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as wheel:
         wheel.writestr(f"{name}.py", "")
         wheel.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{metadata}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
         wheel.writestr(f"{metadata}/RECORD", "")

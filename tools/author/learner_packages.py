@@ -1,8 +1,9 @@
 """A pytest plugin: nbval runs a notebook with what requirements.txt installs, which is all a learner has.
 
 The suite's environment has more. What is not in requirements.txt, nor needed by what is, is hidden from the
-kernels and from the programs that they start. A notebook that imports something hidden is run a second time,
-with it. The tag ``optional`` says that a cell's output needs such a package: the second run compares it.
+kernels and from the programs that they start. With `--all`, a notebook that imports something hidden is run a
+second time, with it. The tag ``optional`` says that a cell's output needs such a package: the second run
+compares it.
 """
 
 import ast
@@ -85,7 +86,13 @@ def variables() -> dict[str, str]:
 
 
 class WithOptional(IPyNbFile):  # type: ignore[misc]  # as above
-    """A notebook with the optional packages that it imports."""
+    """A notebook with the optional packages that it imports: what few learners see costs a whole run."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Mark the cells as what only `course.py test --all` runs."""
+        for cell in super().collect():
+            cell.add_marker("release")
+            yield cell
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 EXPORTERS = ("torch.export", "TorchScript")
-MARKS = {"wrong": "wrong", "refused": "refused", "named": "named", "not_for": "-"}
 HEAD = """\
 # Ordinary models
 
@@ -52,20 +51,27 @@ def _rows(models: Mapping[str, str], export: Outcomes, recipes: Mapping[str, Out
 
 
 def _cell(model: str, export: Outcomes, outcomes: Outcomes) -> str:
-    words = [
-        "-" if _outcome(model, exporter, export) != "right" else _outcome(model, exporter, outcomes)
-        for exporter in EXPORTERS
-        if all(_named(model, exporter, listed) for listed in outcomes.get("sample", {}).values())
-    ]
+    words = []
+    for exporter in EXPORTERS:
+        if is_tried(model, exporter, outcomes):
+            there = said(model, exporter, export)[0] == "right"
+            kind = said(model, exporter, outcomes)[0] if there else "not_for"
+            words.append("-" if kind == "not_for" else kind)
     return " / ".join(dict.fromkeys(words))
 
 
-def _outcome(model: str, exporter: str, outcomes: Outcomes) -> str:
+def said(model: str, exporter: str, outcomes: Outcomes) -> tuple[str, str]:
+    """Return the kind of what is said of a model and a part of the sentence: both "right" if nothing is."""
     for kind, sentences in outcomes.items():
-        for listed in sentences.values():
-            if kind in MARKS and _named(model, exporter, listed):
-                return MARKS[kind]
-    return "right"
+        for sentence, listed in sentences.items():
+            if kind != "sample" and _named(model, exporter, listed):
+                return kind, sentence
+    return "right", "right"
+
+
+def is_tried(model: str, exporter: str, outcomes: Outcomes) -> bool:
+    """Tell whether a recipe is tried on a model: each of its samples holds it, if there is one."""
+    return all(_named(model, exporter, listed) for listed in outcomes.get("sample", {}).values())
 
 
 def _named(model: str, exporter: str, listed: Sequence[str]) -> bool:

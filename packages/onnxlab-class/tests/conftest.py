@@ -4,12 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
 
-from class_support.nbgrader_course import ROOT
+if TYPE_CHECKING:
+    from class_support.hub import Hub
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +38,13 @@ def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert done.returncode == 0, done.stdout + done.stderr
             (folder.parent / "init.json").write_text(json.dumps([done.stdout, done.stderr]))
     return folder
+
+
+@pytest.fixture(scope="session")
+def room(class_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Hub]":
+    """A class, served: one for all tests that need a hub. The last one in test_hub.py ends it."""
+    from class_support.hub import copied, hub, python_with_user_site
+
+    python = python_with_user_site(tmp_path_factory.mktemp("python"))
+    with copied(class_folder) as folder, hub(folder, "--memory", "1500", python=python) as running:
+        yield running

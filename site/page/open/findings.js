@@ -7,7 +7,11 @@ const HOME = /(?:\/(?:home|Users|root|mnt|tmp|opt|usr|workspace|content)\/|[A-Za
 const WASTE = 1 << 16;       // bytes that a file must waste before it is worth a line
 const MOST_READ = 1 << 28;   // bytes of weights that are looked through
 
-const plain = (text, most = 60) => String(text ?? '').replace(/\p{C}/gu, '\ufffd').slice(0, most);
+// As onnxlab/plain_text.py has it.
+const plain = (text, most = 60) => {
+  const letters = [...String(text ?? '')], cut = letters.slice(0, most).join('') + (letters.length > most ? '…' : '');
+  return cut.replace(/[\t\n\r]/g, ' ').replace(/(?![\u200c\u200d])[\p{C}\p{Zl}\p{Zp}]/gu, '\ufffd');
+};
 const listing = (names, most = 3) => {
   const shown = names.slice(0, most).map((name) => plain(name, 80)).join(', ');
   return names.length > most ? tr('{names} and {number} more', { names: shown, number: names.length - most }) : shown;

@@ -117,7 +117,7 @@ const runBox = (opened, given) => {
   const refuse = async ({ error, gaps }) => {
     if (gaps) { status.textContent = tr(error, Object.fromEntries(Object.entries(gaps).map(([name, gap]) => [name, plain(gap, 200)]))); return; }
     const [known] = await globalThis.onnxlabWhy(error).catch(() => []);
-    status.replaceChildren(tr('ONNX Runtime refuses it: {error}', { error: plain(error, 600) }), ...known ? [' ', make('a', { href: known.page, textContent: known.title })] : []);
+    status.replaceChildren(tr('ONNX Runtime refuses it: {error}', { error: plain(error.trim(), 600) }), ...known ? [make('br'), make('a', { href: known.page, textContent: known.title })] : []);
   };
   const sized = (size, batch) => Object.fromEntries([...fields.keys()].map((axis) => [axis, firsts.has(axis) ? batch : size]));
   const describe = (sizes) => Object.entries(sizes).map(([axis, size]) => `${plain(axis)} = ${size}`).join(', ') || tr('as declared');

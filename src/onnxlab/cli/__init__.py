@@ -93,18 +93,10 @@ def outlive_readers() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the end
         elif stream is getattr(sys, f"__{name}__") and not stream.isatty():
             stream.flush()
-            raw = _Dropping(stream.fileno(), "wb", closefd=False)
-            setattr(
-                sys,
-                name,
-                io.TextIOWrapper(
-                    io.BufferedWriter(raw),
-                    encoding=stream.encoding,
-                    errors=stream.errors,
-                    line_buffering=stream.line_buffering,
-                    write_through=stream.write_through,
-                ),
-            )
+            raw = io.BufferedWriter(_Dropping(stream.fileno(), "wb", closefd=False))
+            settings = ("encoding", "errors", "line_buffering", "write_through")
+            options = {setting: getattr(stream, setting) for setting in settings}
+            setattr(sys, name, io.TextIOWrapper(raw, **options))
 
 
 class _Dropping(io.FileIO):

@@ -46,13 +46,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="FILE.npz",
         help="run it with these: an array for each input; or a folder of .npy files, or of batches",
     )
-    doctor.add_argument(
-        "--format",
-        choices=("text", "json", "github"),
-        default="text",
-        help="json: for programs; github: annotations of a pull request (text)",
-    )
-    doctor.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
+    _add_format(doctor)
     doctor.add_argument(
         "--fail-on",
         choices=("wrong", "risk"),
@@ -102,13 +96,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     compare.add_argument(
         "--html", type=Path, metavar="FILE.html", help="write both graphs and what differs as a page"
     )
-    compare.add_argument(
-        "--format",
-        choices=("text", "json", "github"),
-        default="text",
-        help="json: for programs; github: annotations of a pull request (text)",
-    )
-    compare.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
+    _add_format(compare)
     compare.set_defaults(command=_compare)
     show = commands.add_parser(
         "open",
@@ -121,6 +109,16 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     show.add_argument("--no-browser", action="store_true", help="only print the address")
     show.set_defaults(command=_open)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="json: for programs; github: annotations of a pull request (text)",
+    )
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
 
 
 def _tolerance(text: str) -> float:

@@ -176,7 +176,8 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _next(options: argparse.Namespace) -> int:
-    from onnxlab.kit.progress import standings
+    from onnxlab.kit.progress import choose_track, standings
+    from onnxlab.kit.tracks import requested_track
     from onnxlab.notebook.labs.standings import next_text, path_notes
 
     chosen = getattr(options, "track", None)
@@ -184,7 +185,9 @@ def _next(options: argparse.Namespace) -> int:
         print(_tracks_text())
         return 0
     if chosen is not None:
-        _follow(chosen)
+        requested_track(chosen)
+        if problem := choose_track("" if chosen == "all" else chosen):
+            print(tr(problem), file=sys.stderr)
     current, message = standings()
     if message:
         print(tr(message), file=sys.stderr)
@@ -209,16 +212,6 @@ def _tracks_text() -> str:
     return "\n".join(aligned([heading, *rows]))
 
 
-def _follow(name: str) -> None:
-    """Keep a track for later."""
-    from onnxlab.kit.progress import choose_track
-    from onnxlab.kit.tracks import requested_track
-
-    requested_track(name)
-    if problem := choose_track("" if name == "all" else name):
-        print(tr(problem), file=sys.stderr)
-
-
 def _labs_in(path: Path) -> list[Path]:
     """Return the labs in a folder, in order, without backups; of the learner's own, the one that is named."""
     if not path.is_dir():
@@ -232,22 +225,16 @@ def _labs_in(path: Path) -> list[Path]:
 
 
 def _own(path: Path) -> Path:
-    """Return a notebook; for a name without a path, as lab05, the learner's own of that lab."""
-    return path if path.suffix or path.exists() else _named(str(path)) or path
-
-
-def _named(name: str) -> Path | None:
-    """Return the learner's notebook of a lab that is named without its path; None if there is none."""
+    """Return a notebook; for a name without a path, as lab05, the learner's own of that lab, if any."""
     from onnxlab.course.chapters import learner_root
     from onnxlab.kit.exercise import lab
 
-    language = spoken_language()
-    root = learner_root(Path.cwd()) or Path.cwd()
-    if not re.fullmatch(r"lab\w+", name):
-        return None
-    folder = root / "labs" if language == "en" else root / "labs" / language
-    path = folder / f"{lab(name).name}.ipynb"
-    return Path(os.path.relpath(path)) if path.exists() else None
+    if path.suffix or path.exists() or not re.fullmatch(r"lab\w+", str(path)):
+        return path
+    edition = "" if spoken_language() == "en" else spoken_language()
+    folder = (learner_root(Path.cwd()) or Path.cwd()) / "labs" / edition
+    own = folder / f"{lab(str(path)).name}.ipynb"
+    return Path(os.path.relpath(own)) if own.exists() else path
 
 
 def _hint(options: argparse.Namespace) -> int:
@@ -317,12 +304,8 @@ def _replace(options: argparse.Namespace) -> int:
         else:
             path, copy = reset(name, root, options.language)
         shown = plain(path.relative_to(root).as_posix())
-        done = (
-            tr("{shown} has all its outputs.", shown=shown)
-            if options.outputs
-            else tr("{shown} is untouched again.", shown=shown)
-        )
-        print(done, end=" " if copy else "\n")
+        done = "{shown} has all its outputs." if options.outputs else "{shown} is untouched again."
+        print(tr(done, shown=shown), end=" " if copy else "\n")
         if copy:
             print(tr("Your work is in {copy}.", copy=plain(copy.relative_to(root).as_posix())))
     return 0

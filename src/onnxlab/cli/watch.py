@@ -11,9 +11,8 @@ from onnxlab.course.chapters import own_copy
 from onnxlab.course.lab_check import check_notebook, read_lab
 from onnxlab.course.notebooks import NotebookUnreadable
 from onnxlab.kit.exercise import Exercise, lab
-from onnxlab.kit.outcome import Outcome
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.kit.progress import standings
-from onnxlab.kit.status import Status
 from onnxlab.language import tr
 from onnxlab.notebook.labs.checks import report_text
 from onnxlab.notebook.labs.standings import exercise_text, next_hints, next_text

@@ -126,14 +126,5 @@ def _installed(name: str) -> str | None:
 
 
 def _pip(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        *arguments,
-    ]
-    return subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True)

@@ -21,8 +21,7 @@ from onnxlab.files import read_untrusted
 from onnxlab.kit import progress
 from onnxlab.kit.checking import check
 from onnxlab.kit.exercise import LABS, exercise, lab
-from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.message import Message
 from onnxlab.typed_json import UnexpectedType, decode
 

@@ -17,9 +17,8 @@ import torch
 from onnxlab.errors import UnknownExercise
 from onnxlab.kit.exercise import Answers, Exercise, Judge, Judges
 from onnxlab.kit.judging import expecting
-from onnxlab.kit.outcome import Case, Finding, Outcome, Wrong, case_of
+from onnxlab.kit.outcome import USABLE, Case, Finding, Outcome, Status, Wrong, case_of
 from onnxlab.kit.producing import Production, produce_in_child
-from onnxlab.kit.status import USABLE, Status
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
 
@@ -27,10 +26,7 @@ from onnxlab.message import Message
 def check(exercise: Exercise, answers: Answers, seed: int = 0) -> Outcome:
     """Check an exercise: call the answers, in a child process where possible, and judge what they leave.
 
-    Args:
-        exercise: The exercise.
-        answers: The learner's functions by name.
-        seed: The seed of the questions and of the test inputs.
+    The questions and the test inputs are drawn from the seed.
 
     Raises:
         UnknownExercise: If one of `exercise.answers` is missing.

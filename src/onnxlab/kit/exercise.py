@@ -120,14 +120,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Lab:
-    """One notebook of exercises.
-
-    Attributes:
-        name: The notebook's name without its ending.
-        title: Its title.
-        after: The last chapter to read before it, as "04_dynamic_shapes".
-        exercises: Its exercises in order.
-    """
+    """One notebook of exercises; `after` is the last chapter to read before it, as "04_dynamic_shapes"."""
 
     name: str
     title: str
@@ -176,9 +169,11 @@ def lab(name: str) -> Lab:
 @cache
 def _read(name: str) -> Lab:
     table = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
-    rows = [{key: _frozen(value) for key, value in row.items()} for row in table["exercise"]]
-    for row in rows:
-        row["parts"] = tuple(map(_part, row["parts"]))
+    rows: list[dict[str, Any]] = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        | {"parts": tuple(map(_part, row["parts"]))}
+        for row in table["exercise"]
+    ]
     return Lab(name, table["title"], table["after"], tuple(Exercise(**row, lab=name) for row in rows))
 
 
@@ -186,10 +181,6 @@ def _part(title: str) -> str:
     """Return a part's title; that of one exporter is two texts."""
     exporter, colon, rest = title.partition(": ")
     return Message.compose(colon, [exporter, rest]) if exporter in _EXPORTERS else title
-
-
-def _frozen(value: Any) -> Any:  # noqa: ANN401 - whatever TOML holds
-    return tuple(value) if isinstance(value, list) else value
 
 
 def labs() -> tuple[Lab, ...]:

@@ -307,10 +307,9 @@ def require_exported(work: Work, name: str) -> onnx.ModelProto:
         failure = work.json(name)
         if isinstance(failure, list) and len(failure) == 2 and all(isinstance(text, str) for text in failure):
             reason, where = failure
-            look_at = (
-                where if len(where) <= LONGEST else where[:LONGEST]
-            ) or "What does this exporter say of your module?"
-            raise Wrong(reason[: 2 * LONGEST], look_at)
+            raise Wrong(
+                reason[: 2 * LONGEST], where[:LONGEST] or "What does this exporter say of your module?"
+            )
     return work.model(name)
 
 
@@ -555,16 +554,9 @@ def require_same_numbers(
             raise Wrong(msg, hint, difference=difference, evidence=shown)
         place = first_mismatch(expected, actual)
         if place is not None:
-            difference = Difference(
-                Message.compose(
-                    "; ",
-                    [
-                        shown_inputs,
-                        Message("output {output.name} at {place}", output=output, place=list(place)),
-                    ],
-                ),
-                *number_texts(expected[place], actual[place], 5),
-            )
+            element = Message("output {output.name} at {place}", output=output, place=list(place))
+            given = Message.compose("; ", [shown_inputs, element])
+            difference = Difference(given, *number_texts(expected[place], actual[place], 5))
             msg = Message(
                 "{where}: the outputs differ from those of the model it was made from.", where=where
             )

@@ -1,32 +1,41 @@
-"""The outcome of a check as data, and the case that failed: for a notebook, a file or the grader."""
+"""The outcome of a check as data, and the case that failed: for a notebook, a file or the grader.
 
+A terminal reads it, too: it needs neither torch nor ONNX nor NumPy.
+"""
+
+import math
 import pickle
 from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-import numpy as np
-import onnx
-
 from onnxlab.errors import chain
-from onnxlab.kit.status import Status
 from onnxlab.message import Message, with_templates
 
 RETURN = "Is a `return` missing at the end of the function, or of one of its branches?"
 """Advice where an answer returned None."""
 
+USABLE = Message("the answer can be used")
+"""The title of the finding about an answer that was refused before any part was judged."""
+
+
+class Status(StrEnum):
+    """How a check of an exercise ended."""
+
+    PASSED = "passed"
+    INCORRECT = "incorrect"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error"
+    """The learner's code, or the export it belongs to, raised."""
+    TIMED_OUT = "timed out"
+
 
 @dataclass(frozen=True)
 class Difference:
-    """A counterexample in three short texts.
-
-    Attributes:
-        given: The input.
-        expected: What PyTorch gives, or what is right.
-        got: What the learner's model or function gives.
-    """
+    """A counterexample in three short texts: the input, what is right, and what the learner's work gives."""
 
     given: str
     expected: str
@@ -35,13 +44,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Two graphs to lay side by side.
-
-    Attributes:
-        model: The learner's model, as bytes.
-        expected: A model that is right, as bytes; None where there are too many right ones to show one.
-        highlight: Operators or names to highlight.
-    """
+    """The learner's model to lay beside a right one; None where there are too many right ones to show one."""
 
     model: bytes = field(repr=False)
     expected: bytes | None = field(default=None, repr=False)
@@ -76,15 +79,11 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """One part of an exercise, judged.
+    """One part of an exercise, judged; for what fails, as in `Wrong`, what is wrong and what shows it.
 
     Attributes:
         title: What has to hold.
         holds: Whether it does; None where it could not be judged.
-        message: What is wrong.
-        look_at: What to look at next.
-        difference: A counterexample.
-        evidence: Graphs that show it.
         case: The arguments to run again, by name; None where there is nothing to run.
     """
 
@@ -169,6 +168,7 @@ class Case(UserDict[str, object]):
         look_at: Where to look if the answer raises an error for it.
 
     Example:
+        >>> import numpy as np
         >>> Case("an empty row", {"x": np.zeros((0, 3), np.float32), "k": 2})
         Case: an empty row
           x: float32[0, 3]
@@ -193,12 +193,12 @@ class Case(UserDict[str, object]):
         return "\n".join([f"Case: {self.name}" if self.name else "Case:", *lines])
 
 
-def _short(value: object) -> str:
-    if isinstance(value, onnx.ModelProto):
+def _short(value: Any) -> str:  # noqa: ANN401 - an argument may be anything
+    if type(value).__name__ == "ModelProto" and hasattr(value, "graph"):
         return f"a model with {len(value.graph.node)} nodes"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         shown = f"{value.dtype}{list(value.shape)}".removeprefix("torch.")
-        small = 0 < np.prod(value.shape) <= 8
+        small = 0 < math.prod(value.shape) <= 8
         return f"{shown} {value.tolist()}" if small and hasattr(value, "tolist") else shown
     if isinstance(value, tuple | list):
         inner = ", ".join(_short(item) for item in value[:8]) + (", ..." if len(value) > 8 else "")

@@ -34,8 +34,7 @@ from onnxlab.exporters.export import Exporter, export, remembered_torchlib, with
 from onnxlab.exporters.symbolics import restored_rules
 from onnxlab.kit.exercise import Answers, Exercise, Produce
 from onnxlab.kit.exporting import first_line, is_learners, learners_code, own_error, own_line, raised_by_stub
-from onnxlab.kit.outcome import Case, Wrong, case_of
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Case, Status, Wrong, case_of
 from onnxlab.kit.work import Work
 from onnxlab.message import Message
 
@@ -51,17 +50,11 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True)
 class Production:
-    """The outcome of calling a learner's functions.
+    """The outcome of calling a learner's functions, before anything is judged; the rest is as in `Outcome`.
 
     Attributes:
         status: Why there is nothing to judge; None if there is.
-        message: What happened.
-        where: The learner's own line.
         wrong: Set where an answer was of the wrong kind.
-        printed: How many characters were printed.
-        tail: The end of what was printed.
-        seconds: How long it took.
-        case: The case in which an error was raised.
     """
 
     status: Status | None
@@ -140,7 +133,15 @@ def _production(exercise: Exercise, answers: Answers, work: Work, printed: _Coun
     try:
         # The limit is the innermost: it must not interrupt the code that restores the state.
         limit = time_limit(exercise.time_limit, PATIENCE)
-        with _restored_state(work.questions()), _redirected(printed), translations, limit:
+        with (
+            _restored_state(work.questions()),
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+            _prints_to(printed),
+            warnings.catch_warnings(action="ignore"),  # a check is no place to read them
+            translations,
+            limit,
+        ):
             asking(answers, work, work.questions())
     except TimeLimitReached as error:
         message: str = Message(
@@ -179,17 +180,6 @@ def _restored_state(random: np.random.Generator) -> Iterator[None]:
             np.random.set_state(numpy_state)
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(grad)
-
-
-@contextmanager
-def _redirected(printed: _Counter) -> Iterator[None]:
-    with (
-        redirect_stdout(printed),
-        redirect_stderr(printed),
-        _prints_to(printed),
-        warnings.catch_warnings(action="ignore"),  # a check is no place to read them
-    ):
-        yield
 
 
 @contextmanager

@@ -10,18 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import platformdirs
 from filelock import FileLock
 
 from onnxlab.files import CannotWrite, write_atomically
 from onnxlab.kit.exercise import Exercise, Lab, labs
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab.message import Message
-
-if TYPE_CHECKING:
-    from onnxlab.kit.outcome import Outcome
 
 _State = dict[str, dict[str, Any]]
 """The entry of each exercise, by its id."""
@@ -34,8 +31,6 @@ class Standing:
     """How a learner stands with one exercise.
 
     Attributes:
-        lab: Its lab.
-        exercise: The exercise.
         passed: Whether it was ever passed.
         attempts: How often it was checked with an answer in it.
         last: How the last check ended, if there was one.
@@ -74,7 +69,7 @@ def standings() -> tuple[list[Standing], str]:
     ], message
 
 
-def record(outcome: "Outcome") -> str:
+def record(outcome: Outcome) -> str:
     """Record a check's outcome, unless the exercise was not attempted.
 
     Of a failed check the title of the first part that does not hold is kept: a text of the exercise's own,
@@ -148,13 +143,13 @@ def change_entry(name: str, change: Callable[[dict[str, Any]], None], file: Path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):  # two notebooks may be open at once
-            state, message = _read_locked(path)
+            state, message = read_entries(path, locked=True)
             change(state.setdefault(name, {}))
             write_atomically(path, json.dumps(state, indent=1), mode=0o600)
             return message
     except CannotWrite as error:
         return Message("Progress is not kept: {reason}", reason=error.what)
-    except (OSError, TimeoutError) as error:  # a read-only or full disk must not keep a check from ending
+    except OSError as error:  # a read-only or full disk must not keep a check from ending
         return Message("Progress is not kept: {path} cannot be written ({error}).", path=path, error=error)
 
 
@@ -162,8 +157,8 @@ def _locked(path: Path) -> FileLock:
     return FileLock(path.with_suffix(".lock"), timeout=5)
 
 
-def read_entries(path: Path) -> tuple[_State, str]:
-    """Return the entries, and a message if the file is damaged or cannot be read."""
+def read_entries(path: Path, *, locked: bool = False) -> tuple[_State, str]:
+    """Return the entries, and a message if the file is damaged, and set aside, or cannot be read."""
     try:
         return _parsed(path), ""
     except OSError as error:
@@ -171,25 +166,14 @@ def read_entries(path: Path) -> tuple[_State, str]:
             "{path} cannot be read ({error}); nothing is shown as done.", path=path, error=error
         )
     except (ValueError, RecursionError):
-        pass
+        if locked:
+            return {}, _set_aside(path)
     # Another notebook may be replacing the damaged file at this moment: only who holds the lock moves it.
     try:
         with _locked(path):
-            return _read_locked(path)
-    except (OSError, TimeoutError):
+            return read_entries(path, locked=True)
+    except OSError:
         return {}, Message("The progress file {path} is damaged and cannot be moved.", path=path)
-
-
-def _read_locked(path: Path) -> tuple[_State, str]:
-    """Return the entries as `read_entries` does, and set a damaged file aside; the caller holds the lock."""
-    try:
-        return _parsed(path), ""
-    except OSError as error:
-        return {}, Message(
-            "{path} cannot be read ({error}); nothing is shown as done.", path=path, error=error
-        )
-    except (ValueError, RecursionError):
-        return {}, _set_aside(path)
 
 
 def _parsed(path: Path) -> _State:

@@ -28,7 +28,6 @@ class Question:
 
     Attributes:
         where: A description of the model, for messages.
-        model: The model.
         look_at: Advice for an answer that is wrong for it.
         possible: Whether the task can be done with it; if not, a ValueError is the right answer.
     """
@@ -63,12 +62,10 @@ QuestionType = TypeVar("QuestionType", bound=Question)
 
 @dataclass(frozen=True)
 class Rewriting(Generic[QuestionType]):
-    """What an exercise asks its answer.
+    """What an exercise asks its answer, the learner's function.
 
     Attributes:
-        answer: The learner's function.
         result: The name of its models in the folder, before their number.
-        draw: Draws the questions.
         mendable: Whether a model may also be returned where the task is not possible.
     """
 
@@ -121,7 +118,6 @@ class Rewritten(Generic[QuestionType]):
     """What is required of each model that an answer returned.
 
     Attributes:
-        asked: What the answer was asked.
         require_structure: Requires what every part needs: that the model is valid, for instance.
         expected: Makes a right model, shown beside a wrong one.
     """
@@ -144,8 +140,7 @@ class Rewritten(Generic[QuestionType]):
     ) -> Judge:
         """Return the judge of one part, for all models of possible tasks.
 
-        Args:
-            require: What the part asks of a model beyond its structure; by default nothing.
+        `require` is what the part asks of a model beyond its structure; by default nothing.
         """
 
         def judge(work: Work, random: np.random.Generator) -> None:
@@ -179,12 +174,9 @@ def made_by(solution: Callable[..., onnx.ModelProto]) -> Callable[[Question], on
 
 
 def require_as_before(model: onnx.ModelProto, question: Question, inputs: Iterable[Array]) -> None:
-    """Require the same outputs as those of the model that it was made from.
+    """Require the same outputs as those of the model that it was made from, which has one input.
 
-    Args:
-        model: The model.
-        question: The model that it was made from, which has one input.
-        inputs: Arrays for that input. The first should be small enough to be shown whole.
+    The first of `inputs`, arrays for that input, should be small enough to be shown whole.
 
     Raises:
         Wrong: With the first element that differs.

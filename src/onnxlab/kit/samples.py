@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxlab.model.distance import Array
 
 
-def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> torch.Tensor:
-    """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, `large`.
+def floats(random: np.random.Generator, *shape: int) -> torch.Tensor:
+    """Return float32 numbers of many sizes, edges included: zeros, infinities, not-a-number, 1e30.
 
     The edges fill as many elements as there are.
 
@@ -20,7 +20,7 @@ def floats(random: np.random.Generator, *shape: int, large: float = 1e30) -> tor
         1
     """
     edges = np.array(
-        [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e4, -1e4, large, -large, np.inf, -np.inf, np.nan], np.float32
+        [0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30, 1e4, -1e4, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32
     )
     count = int(np.prod(shape))
     mantissas = random.normal(size=count)
@@ -46,22 +46,12 @@ def integers(random: np.random.Generator, dtype: torch.dtype, count: int) -> tor
 
 
 def pictures(random: np.random.Generator, *shape: int) -> torch.Tensor:
-    """Return float32 numbers between 0 and 1, as the pixels of pictures.
-
-    Example:
-        >>> tuple(pictures(np.random.default_rng(0), 1, 3, 4, 5).shape)
-        (1, 3, 4, 5)
-    """
+    """Return float32 numbers between 0 and 1, as the pixels of pictures."""
     return torch.from_numpy(random.random(shape, dtype=np.float32))
 
 
 def normal(random: np.random.Generator, *shape: int) -> torch.Tensor:
-    """Return float32 numbers around 0, most of them between -2 and 2.
-
-    Example:
-        >>> tuple(normal(np.random.default_rng(0), 2, 3).shape)
-        (2, 3)
-    """
+    """Return float32 numbers around 0, most of them between -2 and 2."""
     return torch.from_numpy(random.normal(size=shape).astype(np.float32))
 
 
@@ -91,26 +81,21 @@ def every_size(random: np.random.Generator, low: float, high: float) -> list[tor
     return [torch.tensor([[value]], dtype=torch.float32) for value in values]
 
 
-def column_of_sizes(random: np.random.Generator, low: float, high: float, steps: int = 8) -> torch.Tensor:
-    """Return float32 numbers of both signs in one column, `steps` of each power of ten.
+def column_of_sizes(random: np.random.Generator, low: float, high: float) -> torch.Tensor:
+    """Return float32 numbers of both signs in one column, eight of each power of ten.
 
     Example:
         >>> tuple(column_of_sizes(np.random.default_rng(0), -4, 4).shape)
         (128, 1)
     """
-    exponents = np.arange(low, high, 1 / steps)
-    exponents = np.minimum(exponents + random.uniform(0, 1 / steps, len(exponents)), high)
+    exponents = np.arange(low, high, 1 / 8)
+    exponents = np.minimum(exponents + random.uniform(0, 1 / 8, len(exponents)), high)
     sizes = torch.from_numpy((10.0**exponents).astype(np.float32))
     return torch.cat([sizes, -sizes])[:, None]
 
 
 def extremes() -> list[torch.Tensor]:
-    """Return the float32 numbers where formulas break, of shape [1, 1]: tiny, huge, the largest; both signs.
-
-    Example:
-        >>> len(extremes())
-        6
-    """
+    """Return the float32 numbers where formulas break, of shape [1, 1]: tiny, huge, largest; both signs."""
     sizes = (1e-8, 1e20, float(np.finfo(np.float32).max))
     return [torch.tensor([[sign * size]]) for size in sizes for sign in (1.0, -1.0)]
 

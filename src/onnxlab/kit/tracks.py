@@ -33,7 +33,6 @@ class Track:
     """A way through the course.
 
     Attributes:
-        name: As a person types it.
         titles: What somebody comes with, by language.
         steps: Its chapters and labs, in order, as "04_dynamic_shapes".
     """

@@ -60,13 +60,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def add_domain(random: np.random.Generator, model: onnx.ModelProto, *, first: bool | None = None) -> None:
-    """Import another domain, with a number higher than ONNX's opset.
-
-    Args:
-        random: The generator.
-        model: The model.
-        first: Whether it stands before ONNX's own; by default that is drawn.
-    """
+    """Import another domain, with a number above ONNX's opset; `first` is drawn where it is not given."""
     is_first = bool(random.integers(2)) if first is None else first
     entries = [*model.opset_import]
     entries.insert(0 if is_first else 1, helper.make_opsetid(_DOMAIN, int(random.integers(30, 99))))
@@ -97,7 +91,7 @@ def add_reader(random: np.random.Generator, model: onnx.ModelProto, name: str, k
     """Let something else read a value, and make what it computes from it an output of the graph.
 
     Args:
-        random: The generator.
+        random: Draws which branch is taken.
         model: The model, which is changed.
         name: A value of the main graph; it has a type that shape inference knows.
         kind: One of `READERS`. A branch reads it from the graph around it and lists it nowhere as an input.

@@ -8,7 +8,7 @@ from onnxlab.language import tr
 from onnxlab.message import Message
 from onnxlab.patients.patient import STAGES, Inputs, outcome
 from onnxlab.patients.ward import find_patient, patients
-from onnxlab.tables import Table, table
+from onnxlab.tables import Table
 
 
 class NoSuchStage(OnnxLabError, ValueError):
@@ -17,9 +17,9 @@ class NoSuchStage(OnnxLabError, ValueError):
 
 def clinic() -> Table:
     """Return the table of all patients: name, exporter, symptom."""
+    rows = tuple((f"`{one.name}`", one.exporter.value, one.symptom) for one in patients().values())
     columns = ("patient", "exporter", "symptom")
-    rows = [(f"`{one.name}`", one.exporter.value, one.symptom) for one in patients().values()]
-    return table([dict(zip(columns, row, strict=True)) for row in rows])
+    return Table(columns, rows)
 
 
 def patient(name: str) -> "Card":
@@ -46,12 +46,9 @@ class Card:
         self.inputs: list[Inputs] = self._patient.inputs()
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self._patient.name} ({self._patient.exporter.value})",
-            tr(self._patient.symptom),
-            tr("Reported in {threads}.", threads=self._patient.threads),
-        ]
-        return "\n".join(lines)
+        head = f"{self._patient.name} ({self._patient.exporter.value})"
+        reported = tr("Reported in {threads}.", threads=self._patient.threads)
+        return "\n".join([head, tr(self._patient.symptom), reported])
 
     def export(self, module: torch.nn.Module | None = None) -> Export:
         """Export the module, or a repair, as it was exported when it fell ill."""
@@ -85,10 +82,10 @@ class Card:
             )
         wrong = Message("wrong: look at what the failure names, or at the first value that differs")
         mended = outcome(self._patient, repair)
-        columns = ("answer", "verdict")
-        rows = [
+        rows = (
             ("stage", "right" if stage == self._patient.stage else wrong),
             ("repair", "right" if mended.right else Message("wrong: {problem}", problem=mended.text)),
-        ]
+        )
         caption = Message("Explained in chapter {lesson}.", lesson=self._patient.lesson)
-        return table([dict(zip(columns, row, strict=True)) for row in rows], caption=caption)
+        columns = ("answer", "verdict")
+        return Table(columns, rows, caption)

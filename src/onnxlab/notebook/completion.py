@@ -30,13 +30,10 @@ _STYLE = f"""<style>{hiding_css("onnxlab-completion")}
 
 @dataclass(frozen=True)
 class State:
-    """A decoder's state after a step.
+    """A decoder's state after a step that read some tokens: the text so far, and the cache's arrays.
 
     Attributes:
-        text: The prompt and what was written so far.
-        read: How many tokens the last step read.
-        arrays: How many arrays the cache has.
-        shape: The shape of each of them after the last step.
+        arrays: How many there are, all of one shape.
         refusal: Why there is no next token, in one line; empty while there is one.
     """
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from onnxlab.diagnosis.examination import examine
 from onnxlab.message import Message
 from onnxlab.model.load import ModelLike
-from onnxlab.tables import Table, table
+from onnxlab.tables import Table
 
 
 def doctor(
@@ -29,7 +29,6 @@ def doctor(
         model, reference=reference, inputs=None if inputs is None else Path(inputs), seconds=seconds
     )
     columns = ("severity", "what", "why", "what to do", "section")
-    rows = [(s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms]
+    rows = tuple((s.severity, s.what, s.why, s.then, s.explained) for s in found.symptoms)
     caption = Message.compose(". ", [found.subject, found.verdict('reference="net.py:factory"')])
-    cells = [dict(zip(columns, row, strict=True)) for row in rows]
-    return table(cells, columns, caption=caption, bad=("wrong",))
+    return Table(columns, rows, caption, bad=("wrong",))

@@ -21,16 +21,8 @@ from onnxlab.language import tr
 
 # The messages of both exporters on every call, whatever the model: category, start of the message, module.
 _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
-    (
-        DeprecationWarning,
-        r"You are using the legacy TorchScript-based ONNX export",
-        r"",
-    ),  # module: the caller's
-    (
-        DeprecationWarning,
-        r"The feature will be removed\. Please remove usage of this function",
-        r"torch\.onnx\.",
-    ),
+    (DeprecationWarning, r"You are using the legacy TorchScript-based ONNX export", r""),  # of the caller
+    (DeprecationWarning, r"The feature will be removed\. Please remove usage of this", r"torch\.onnx\."),
     (DeprecationWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),
     (FutureWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),  # the same since torch 2.14
     (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
@@ -93,18 +85,11 @@ def expect_error(error: type[BaseException], text: str, *, lines: int = 2) -> It
                 name=error.__name__,
                 words=text,
             ) from caught
+        head = type(matching_error).__name__
         if matching_error is not caught:
-            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, 1))))
-            print(
-                "\n".join(
-                    _headed(
-                        tr("  caused by {name}", name=type(matching_error).__name__),
-                        plain_lines(matching_error, lines, text),
-                    )
-                )
-            )
-        else:
-            print("\n".join(_headed(type(caught).__name__, plain_lines(caught, lines, text))))
+            _print_headed(type(caught).__name__, plain_lines(caught, 1))
+            head = tr("  caused by {name}", name=head)
+        _print_headed(head, plain_lines(matching_error, lines, text))
     else:
         raise ClaimBroken(
             "{name} was expected, but the cell ran without an error.",
@@ -147,15 +132,10 @@ def expect_warning(category: type[Warning], text: str, *, lines: int = 1) -> Ite
         )
     name = matches[0].category.__name__
     head = tr("{name} ({count} times)", name=name, count=len(matches)) if len(matches) > 1 else name
-    print("\n".join(_headed(head, plain_lines(matches[0].message, lines, text))))
+    _print_headed(head, plain_lines(matches[0].message, lines, text))
     if others:
-        print(
-            tr(
-                "({count} more {ending} not shown)",
-                count=len(others),
-                ending="warning" if len(others) == 1 else "warnings",
-            )
-        )
+        ending = "warning" if len(others) == 1 else "warnings"
+        print(tr("({count} more {ending} not shown)", count=len(others), ending=ending))
 
 
 def plain_lines(message: object, count: int, around: str = "") -> list[str]:
@@ -210,8 +190,8 @@ def _shortened(row: str, around: str) -> str:
     return row if len(row) <= _WIDTH else row[: _WIDTH - 3].rstrip() + "..."
 
 
-def _headed(head: str, rows: list[str]) -> list[str]:
-    return [f"{head}: {rows[0]}" if rows else head, *(f"  {row.strip()}" for row in rows[1:])]
+def _print_headed(head: str, rows: list[str]) -> None:
+    print(": ".join([head, *rows[:1]]), *(f"  {row.strip()}" for row in rows[1:]), sep="\n")
 
 
 def _is_noise(warning: warnings.WarningMessage) -> bool:

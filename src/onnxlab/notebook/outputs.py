@@ -19,12 +19,37 @@ from IPython.display import display
 
 from onnxlab.language import tr
 
+IN_SIGHT = Path(__file__).with_name("in_sight.js").read_text("utf-8")
+"""The functions `bringIntoSight`, `verdictOf` and `bringVerdictIntoSight`, for the scripts of widgets."""
+
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def hiding_script(script: str) -> str:
     """Return a widget's script with the function `hideSaved(el, selector)`."""
     return f"{Path(__file__).with_name('hide_saved.js').read_text('utf-8')}\n{script}"
+
+
+class InSight(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
+    """Stands below what a person waits for, a cell's report or what a click has put out: it stays in sight.
+
+    Only a widget that was made by a run moves the page, and once: never a notebook that is opened again.
+    """
+
+    _esm = (
+        IN_SIGHT
+        + """
+export default { render: ({ model, el }) => {
+  if (!model.get('fresh')) return;
+  model.set('fresh', false);
+  model.save_changes();
+  const report = () => verdictOf(el.closest('.jp-Cell'), '.onnxlab-report');
+  bringIntoSight(model.get('clicked') ? () => el.closest('.jp-OutputArea') : report);
+} };
+"""
+    )
+    clicked = traitlets.Bool(False).tag(sync=True)
+    fresh = traitlets.Bool(True).tag(sync=True)
 
 
 class _Hider(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
@@ -117,10 +142,7 @@ def hiding_css(name: str) -> str:
 
 
 def live_note(text: str) -> None:
-    """Show a remark about this machine in a running notebook; the saved notebook does not have it.
-
-    Args:
-        text: The line; shown as it is, without markup.
+    """Show a remark about this machine, as it is, in a running notebook; the saved notebook does not have it.
 
     >>> live_note("no compiler found")
     no compiler found

@@ -6,7 +6,7 @@ import onnx
 import torch
 from onnxscript import opset20 as op
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 asinh, translation = partial(solution, "asinh-symbolic"), partial(solution, "asinh-translation")

@@ -7,7 +7,7 @@ import torch
 from onnxscript import opset20 as op
 from torch.onnx._internal.torchscript_exporter._type_utils import JitScalarType
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.answer_parts import constant
 from tests.support.labs import Contract, WrongAnswer, solution
 

@@ -8,7 +8,7 @@ import torch
 from onnx import numpy_helper
 from torch.nn.functional import interpolate
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.labs import Contract, WrongAnswer, solution
 
 look_up, enlarge, translate = (

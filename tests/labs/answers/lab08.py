@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 from onnx import numpy_helper
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from onnxlab.model.graph import reads
 from onnxlab.runtime.divergence import intermediates
 from onnxlab.runtime.parity import run

@@ -4,7 +4,7 @@ from functools import partial
 
 from onnx import compose, helper, parser
 
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from tests.support.answer_parts import replace_nodes
 from tests.support.labs import Contract, WrongAnswer, solution
 
@@ -205,7 +205,6 @@ CONTRACTS = {
             WrongAnswer("the worst", best({"descending=True": "descending=False"}), "not the highest scores"),
             WrongAnswer("all of them", best({"[: self.k]": ""}), "another shape or type"),
             WrongAnswer("the first boxes", best({"boxes[order],": "boxes[: len(order)],"}), "a box does not belong to its score"),
-            WrongAnswer("scores as a column", best({", scores[order]": ", scores[order, None]"}), "best_scores has another shape"),
             WrongAnswer("by NumPy", best({_ORDER: "torch.from_numpy((-scores.detach().numpy()).argsort()[: self.k].copy())"}), "Are k rows left, the best first"),
             WrongAnswer("boxes only", best({", scores[order]": ""}), "a tuple or list was expected"),
         ),

@@ -104,7 +104,7 @@ def one_name() -> ModelProto:
 
 
 def long_names() -> ModelProto:
-    return string_everywhere("x" * 20_000)
+    return string_everywhere("x" * 5_000)
 
 
 def nested(depth: int = 28) -> ModelProto:
@@ -161,19 +161,6 @@ def test_a_broken_model_is_drawn_or_explained(broken):
     first = outputs(view)[0]
     assert first["text/plain"].startswith("Graph(")
     assert svgs(first["text/html"]) or "There is no still picture" in first["text/html"]
-
-
-@pytest.mark.parametrize("cut", [1, 10, 100, 300])
-def test_a_file_cut_short_is_a_message_or_a_graph(cut):
-    shown = repr(graph(loop().SerializeToString()[:-cut]))
-    assert shown.startswith("Graph(") or "not an ONNX model" in shown
-
-
-def test_every_byte_turned_round_is_a_message_or_a_graph():
-    data = bytearray(loop().SerializeToString())
-    for position in range(0, len(data), 7):
-        changed = bytes(data[:position] + bytes([data[position] ^ 0x55]) + data[position + 1 :])
-        assert repr(graph(changed))
 
 
 def test_other_files_are_refused():

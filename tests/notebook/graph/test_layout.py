@@ -85,9 +85,9 @@ def check(result, edges):
 
 
 def test_a_chain_of_blocks_is_cut_and_alike_parts_are_laid_out_once(engine):
-    edges = blocks(200)
+    edges = blocks(100)
     result = lay_out(engine, edges)
-    assert result["parts"] > 8
+    assert result["parts"] > 4
     assert result["forms"] <= 3
     check(result, edges)
 
@@ -131,7 +131,7 @@ def test_horizontally_too(engine):
     assert all(places[a]["x"] < places[b]["x"] for a, b in blocks(60))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_graphs(engine, seed):
     pick = random.Random(seed)
     edges, node = [], 1

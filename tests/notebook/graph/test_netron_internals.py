@@ -27,23 +27,25 @@ OVERRIDDEN = [
     *("exception", "event", "get", "set", "delete", "openURL"),
 ]
 
+METHODS = {
+    VALUES: "Graph.createNode",
+    "the picture": "Graph.add Graph.build Graph.measure Graph.layout Graph.update",
+    TUNNELS: "Graph.addTunnels Graph.updateTunnels Block.build Block.update",
+    VIEWPORT: "Graph.restore Graph.scrollTo Graph._updateZoom View.export",
+    "selecting a node from Python": "Graph.select Graph.clearSelection",
+    "a click that reaches Python": "View.showNodeProperties",
+    "colours after every drawing": "View.show",
+    OPEN: "View.start View.open ModelFactoryService.open",
+    SEARCH: "View.refresh View.popTarget",
+}
+
 # JavaScript that must be true, by what it is for. Evaluated with Netron's modules in QuickJS.
 BEHAVIOUR = [
-    ("typeof View.Graph.prototype.createNode === 'function'", VALUES),
-    ("typeof View.Graph.prototype.add === 'function'", "the picture"),
-    ("typeof View.Graph.prototype.build === 'function'", "the picture"),
-    ("typeof View.Graph.prototype.measure === 'function'", "the picture"),
-    ("typeof View.Graph.prototype.layout === 'function'", "the picture"),
-    ("typeof View.Graph.prototype.update === 'function'", "the picture"),
-    ("typeof View.Graph.prototype.addTunnels === 'function'", TUNNELS),
-    ("typeof View.Graph.prototype.updateTunnels === 'function'", TUNNELS),
-    ("typeof View.Block.prototype.build === 'function'", TUNNELS),
-    ("typeof View.Block.prototype.update === 'function'", TUNNELS),
-    ("typeof View.Graph.prototype.restore === 'function'", VIEWPORT),
-    ("typeof View.Graph.prototype.scrollTo === 'function'", VIEWPORT),
-    ("typeof View.Graph.prototype._updateZoom === 'function'", VIEWPORT),
-    ("typeof View.Graph.prototype.select === 'function'", "selecting a node from Python"),
-    ("typeof View.Graph.prototype.clearSelection === 'function'", "selecting a node from Python"),
+    *(
+        (f"typeof View.{name.replace('.', '.prototype.')} === 'function'", purpose)
+        for purpose, names in METHODS.items()
+        for name in names.split()
+    ),
     ("new View.Graph({ model: {}, host: {} }, false).blocks instanceof Set", SEARCH),
     ("new View.Graph({ model: {}, host: {} }, false).nodes instanceof Map", "finding the drawn nodes"),
     ("new View.Graph({ model: {}, host: {} }, false).edges instanceof Map", VIEWPORT),
@@ -51,16 +53,8 @@ BEHAVIOUR = [
     ("new View.Output({}, { name: 'y', value: [] }).value.name === 'y'", ENDS),
     ("new View.Input({}, { name: 'x', value: [] }) instanceof requireModule('grapher').Node", ENDS),
     ("new View.Output({}, { name: 'y', value: [] }) instanceof requireModule('grapher').Node", ENDS),
-    ("typeof View.View.prototype.showNodeProperties === 'function'", "a click that reaches Python"),
-    ("typeof View.View.prototype.show === 'function'", "colours after every drawing"),
-    ("typeof View.View.prototype.start === 'function'", OPEN),
-    ("typeof View.View.prototype.open === 'function'", OPEN),
-    ("typeof View.View.prototype.export === 'function'", VIEWPORT),
-    ("typeof View.View.prototype.refresh === 'function'", SEARCH),
-    ("typeof View.View.prototype.popTarget === 'function'", SEARCH),
     ("'activeTarget' in View.View.prototype", SEARCH),
     ("'target' in View.View.prototype", "finding the drawn nodes"),
-    ("typeof View.ModelFactoryService.prototype.open === 'function'", OPEN),
     ("typeof requireModule('base').BinaryStream === 'function'", OPEN),
     ("typeof requireModule('onnx').ModelFactory === 'function'", OPEN),
     (

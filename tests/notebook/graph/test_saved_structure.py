@@ -1,7 +1,6 @@
 """The structure of a graph that a saved notebook keeps for the web site."""
 
 import base64
-import json
 
 import numpy as np
 import onnx
@@ -10,7 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxlab import graph
 from onnxlab.notebook.graph.saved_form import STRUCTURE, saved_structure
-from tests.support.displayed import outputs
 from tests.support.graph_models import chain, modules
 
 SOURCE = "/home/somebody/model.py, line 3"
@@ -62,25 +60,15 @@ def test_every_node_keeps_the_path_that_marks_and_clicks_speak_of():
     assert all("size" not in mark for mark in marks.values())  # a float whose last digit may differ
 
 
-def test_it_is_the_same_each_time_and_plain_data():
-    first, second = (json.dumps(saved(graph(noisy()))) for _ in range(2))
-    assert first == second
-
-
 @pytest.mark.slow
 def test_a_large_model_is_kept_with_its_groups_and_a_huge_one_is_not():
     grouped = saved(graph(modules(30)))
     assert len(grouped[STRUCTURE]["panes"][0]["models"]) == 2
     assert len(read(grouped, model=1).graph.node) < len(read(grouped).graph.node)
-    assert saved(graph(modules(3000))) == {}
+    assert saved(graph(modules(1000))) == {}
 
 
 def test_two_models_keep_their_pairs():
     structure = saved(graph(chain(), chain()))[STRUCTURE]
     assert len(structure["panes"]) == 2
     assert structure["pairs"]
-
-
-def test_the_saved_output_has_it_beside_the_picture():
-    first, *_ = outputs(graph(chain()))
-    assert {"text/html", "text/plain", STRUCTURE} == set(first)

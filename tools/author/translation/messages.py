@@ -134,7 +134,7 @@ KEYWORDS: dict[str, tuple[int | str, ...]] = {
 }
 """The arguments that a learner reads, by the name of the function; a subclass has those of its class."""
 
-_WORDS = ("labs", "judges", "exporters", "kit/status")  # whose enumerations are shown, as an export's stages
+_WORDS = ("labs", "judges", "exporters", "kit/outcome")  # whose enumerations are shown, as an export's stages
 _SENTENCE = re.compile(r"\S+( \S+){3,}[.?!:]\Z", re.DOTALL)
 _NO_TEXT = re.compile(r"</?[a-z]+[ >]|\\\w|^-\S+$")  # markup, a regular expression, an option of a command
 _EXPORTER = re.compile(r"^(TorchScript|torch\.export): ")

@@ -5,7 +5,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from onnxlab.kit.exercise import labs
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Status
 from onnxlab_class.grading.reports import write_feedback
 from onnxlab_class.grading.results import Graded
 

@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from class_support.learners import EXERCISES, failed, passed, people, progress_file, write
 from onnxlab.kit import progress
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from tests.support.notebook_page import PATIENCE
 
 Opened = Callable[..., Page]
@@ -169,7 +168,7 @@ def test_the_table_is_walked_through_with_the_keyboard_and_sorted(opened: Opened
     expect(page.locator("#grid tbody th").first).to_contain_text("grace")
 
 
-@pytest.mark.parametrize(("many", "width", "scheme"), [(5, 390, "light"), (500, 1280, "dark")])
+@pytest.mark.parametrize(("many", "width", "scheme"), [(5, 390, "light"), (150, 1280, "dark")])
 def test_it_fits_and_moves_with_few_and_with_many(
     opened: Opened, folder: Path, tmp_path: Path, many: int, width: int, scheme: str
 ):

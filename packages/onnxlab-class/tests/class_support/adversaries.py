@@ -1,73 +1,19 @@
-"""Honest, odd and hostile submissions of lab 4, each with the points that it must get.
+"""Honest, odd and hostile submissions of lab 7, each with the points that it must get.
 
 Most replace the body of one answer, or put a cell before everything, in an otherwise right notebook. None may
 change another's points, or leave anything behind.
 """
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import nbformat
+from class_support.small_class import FULL, REST, RIGHT, WRONG, Learner
 
-from onnxlab.kit.exercise import exercise, lab
-
-ROOT = Path(__file__).parents[4]
-RIGHT = 'return g.op("Asinh", x)'
-WRONG = 'return g.op("Atan", x)'
-FULL = lab("lab04").points
-REST, NOTHING = FULL - exercise("asinh-symbolic")[1].points, 0
-
-
-@dataclass(frozen=True)
-class Adversary:
-    """One submission.
-
-    Attributes:
-        name: What it does; the student's name in the tests.
-        points: What it must get.
-        body: The body of asinh_symbolic.
-        before: A cell before everything.
-        after: A cell after everything.
-        raw: The bytes of the file, if it is not a notebook of these cells.
-        quick: Whether it ends without reaching a limit.
-    """
-
-    name: str
-    points: int
-    body: str = RIGHT
-    before: str = ""
-    after: str = ""
-    raw: bytes | None = None
-    quick: bool = True
-
-
-def solution_cells() -> list[str]:
-    """The code cells of the solution, without those that only display something (they take a second)."""
-    book = nbformat.read(ROOT / "solutions" / "lab04_asinh.ipynb", 4)
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    return [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
-
-
-def cells_of(adversary: Adversary) -> list[str]:
-    """Its cells."""
-    cells = [source.replace(RIGHT, adversary.body) for source in solution_cells()]
-    return [*filter(None, [adversary.before]), *cells, *filter(None, [adversary.after])]
-
-
-def notebook_of(adversary: Adversary) -> bytes:
-    """Its file."""
-    if adversary.raw is not None:
-        return adversary.raw
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in cells_of(adversary)]
-    )
-    return nbformat.writes(notebook).encode()
+NOTHING = 0
 
 
 def _with_each_cell(change: Any) -> bytes:
-    data = json.loads(notebook_of(Adversary("", FULL)))
+    data = json.loads(Learner("").notebook())
     data["cells"] = [new for cell in data["cells"] for new in change(cell)]
     return json.dumps(data).encode()
 
@@ -75,7 +21,7 @@ def _with_each_cell(change: Any) -> bytes:
 _FORGE = """
 import json, os, pathlib
 def forge():
-    for name in ("asinh-symbolic", "asinh-translation"):
+    for name in ("max-unpool-symbolic", "to-global-indices"):
         place = pathlib.Path(name); place.mkdir(exist_ok=True)
         (place / "production.json").write_text(json.dumps({"status": "passed"}))
         (place / "findings.json").write_text(json.dumps({"findings": [{"title": "t", "holds": True, "message": "",
@@ -83,67 +29,59 @@ def forge():
 """
 
 HONEST = (
-    Adversary("right", FULL),
-    Adversary("right, the other way", FULL, body='return g.op("Identity", g.op("Asinh", x))'),
-    Adversary("one wrong", REST, body=WRONG),
-    Adversary(
-        "a formula that overflows",
-        REST,
-        body=(
-            'one = g.op("Constant", value_t=torch.tensor(1.0)); '
-            'return g.op("Log", g.op("Add", x, g.op("Sqrt", g.op("Add", g.op("Mul", x, x), one))))'
-        ),
-    ),
-    Adversary("one not attempted", REST, body="raise NotImplementedError()"),
-    Adversary("returns nothing", REST, body="return None"),
-    Adversary("a misspelt operator", REST, body='return g.op("ASinh", x)'),
-    Adversary("an error in one answer", REST, body="return g.oops(x)"),
+    Learner("right", FULL),
+    Learner("right, the other way", FULL, body=RIGHT.replace("return ", 'return g.op("Identity", ') + ")"),
+    Learner("one wrong", REST, body=WRONG),
+    Learner("one not attempted", REST, body="raise NotImplementedError()"),
+    Learner("returns nothing", REST, body="return None"),
+    Learner("a misspelt operator", REST, body=RIGHT.replace("MaxUnpool", "MaxUnPool")),
+    Learner("an error in one answer", REST, body="return g.oops(values)"),
 )
 
 _ODD_FILES = (
-    Adversary("every cell twice", FULL, raw=_with_each_cell(lambda cell: [cell, cell])),
-    Adversary(
+    Learner("every cell twice", FULL, raw=_with_each_cell(lambda cell: [cell, cell])),
+    Learner(
         "checks deleted",
         FULL,
         raw=_with_each_cell(lambda cell: [] if "check(" in str(cell["source"])[:9] else [cell]),
     ),
-    Adversary("bad JSON", NOTHING, raw=b'{"cells": ['),
-    Adversary("an empty file", NOTHING, raw=b""),
-    Adversary("no notebook", NOTHING, raw=b"[1, 2, 3]"),
-    Adversary("no cells", NOTHING, raw=b'{"cells": []}'),
-    Adversary("a picture", NOTHING, raw=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4),
-    Adversary("a syntax error in one cell", FULL, before="this is not Python"),
-    Adversary("magics and shell lines", FULL, before="%matplotlib inline\n!echo hello\n%time 1 + 1"),
+    Learner("bad JSON", NOTHING, raw=b'{"cells": ['),
+    Learner("an empty file", NOTHING, raw=b""),
+    Learner("no notebook", NOTHING, raw=b"[1, 2, 3]"),
+    Learner("no cells", NOTHING, raw=b'{"cells": []}'),
+    Learner("a picture", NOTHING, raw=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4),
+    Learner("a syntax error in one cell", FULL, before="this is not Python"),
+    Learner("magics and shell lines", FULL, before="%matplotlib inline\n!echo hello\n%time 1 + 1"),
 )
 
 _ENDS = (
-    Adversary("ends the process", NOTHING, before="import os; os._exit(0)"),
-    Adversary("ends it with the watcher's code", NOTHING, before="import os; os._exit(124)"),
-    Adversary("ends it in an answer", NOTHING, body="import os; os._exit(0)"),
-    Adversary("sys.exit in a cell", FULL, before="import sys; sys.exit(3)"),
-    Adversary("sys.exit in an answer", REST, body="import sys; sys.exit(3)"),
-    Adversary("kills itself", NOTHING, before="import os; os.abort()"),
-    Adversary("crashes in native code", NOTHING, before="import ctypes; ctypes.string_at(0)"),
-    Adversary("recurses for ever", REST, body="f = lambda: f()\n    return f()"),
-    Adversary(
+    Learner("ends the process", NOTHING, before="import os; os._exit(0)"),
+    Learner("ends it with the watcher's code", NOTHING, before="import os; os._exit(124)"),
+    Learner("ends it in an answer", REST, body="import os; os._exit(0)"),
+    Learner("sys.exit in a cell", FULL, before="import sys; sys.exit(3)"),
+    Learner("sys.exit in an answer", REST, body="import sys; sys.exit(3)"),
+    Learner("kills itself", NOTHING, before="import os; os.abort()"),
+    Learner("crashes in native code", NOTHING, before="import ctypes; ctypes.string_at(0)"),
+    Learner("recurses for ever", REST, body="f = lambda: f()\n    return f()"),
+    Learner(
         "an error that cannot be shown",
         REST,
         body=("class E(Exception):\n        def __str__(self): raise E\n    raise E"),
     ),
-    Adversary("script in an error", REST, body='raise ValueError("<script>alert(1)</script>")'),
-    Adversary("ends at exit", FULL, before="import atexit, os; atexit.register(os._exit, 7)"),
+    Learner("script in an error", REST, body='raise ValueError("<script>alert(1)</script>")'),
+    Learner("ends at exit", FULL, before="import atexit, os; atexit.register(os._exit, 7)"),
 )
 
 _TAKES = (
-    Adversary("a cell that never ends", FULL, before="while True: pass", quick=False),
-    Adversary("an answer that never ends", REST, body="while True: pass", quick=False),
-    Adversary(
+    Learner("a cell that never ends", FULL, before="while True: pass", quick=False),
+    Learner("an answer that never ends", REST, body="while True: pass", quick=False),
+    Learner(
         "does not listen",
         NOTHING,
         quick=False,
         before="import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass",
     ),
-    Adversary(
+    Learner(
         "blocks every signal",
         NOTHING,
         quick=False,
@@ -151,7 +89,7 @@ _TAKES = (
             "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
         ),
     ),
-    Adversary(
+    Learner(
         "takes all memory",
         NOTHING,
         quick=False,
@@ -161,13 +99,13 @@ _TAKES = (
             "time.sleep(600)"
         ),
     ),
-    Adversary(
+    Learner(
         "a fork bomb",
         FULL,
         quick=False,
         before=("import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"),
     ),
-    Adversary(
+    Learner(
         "fills the disk",
         NOTHING,
         quick=False,
@@ -175,15 +113,15 @@ _TAKES = (
             "import os\nfor n in range(10**6):\n    with open(f'f{n}', 'wb') as f: f.write(os.urandom(1 << 20))"
         ),
     ),
-    Adversary("prints without end", FULL, quick=False, before="while True: print('x' * 10_000)"),
-    Adversary(
+    Learner("prints without end", FULL, quick=False, before="while True: print('x' * 10_000)"),
+    Learner(
         "leaves a daemon behind",
         FULL,
         before=(
             "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)"
         ),
     ),
-    Adversary(
+    Learner(
         "leaves threads behind",
         FULL,
         before=(
@@ -193,7 +131,7 @@ _TAKES = (
 )
 
 _CHEATS = (
-    Adversary(
+    Learner(
         "patches the comparison",
         REST,
         body=WRONG,
@@ -203,7 +141,7 @@ _CHEATS = (
             "c.smallest_counterexample = j.smallest_counterexample = lambda *a, **k: None"
         ),
     ),
-    Adversary(
+    Learner(
         "patches the judge",
         REST,
         body=WRONG,
@@ -213,9 +151,9 @@ _CHEATS = (
             "k.judge = t.judge = lambda e, w, s: tuple(Finding(p, True) for p in e.parts)"
         ),
     ),
-    Adversary(
+    Learner(
         "patches ONNX Runtime",
-        REST,
+        NOTHING,
         body=WRONG,
         before=(
             "import onnxruntime, torch\n"
@@ -223,72 +161,62 @@ _CHEATS = (
             "    def run(self, *a): return []\nonnxruntime.InferenceSession = S"
         ),
     ),
-    Adversary("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
-    Adversary(
-        "writes into the package",
-        REST,
-        body=WRONG,
-        before=(
-            "import onnxlab, pathlib\n"
-            "p = pathlib.Path(onnxlab.__file__).parent / 'labs' / 'judging.py'\n"
-            "p.write_text(p.read_text() + '\\nrequire_numbers = lambda *a, **k: None\\n')"
-        ),
-    ),
-    Adversary(
+    Learner("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
+    Learner(
         "a constant in place of the model", REST, body=('return g.op("Constant", value_t=torch.zeros(2, 3))')
     ),
-    Adversary(
+    Learner(
         "a seed of its own", FULL, before="import numpy, torch\nnumpy.random.seed(1); torch.manual_seed(1)"
     ),
-    Adversary(
+    Learner(
         "a result that says it is equal",
         REST,
         body=("class Equal(float):\n        def __eq__(self, other): return True\n    return Equal()"),
     ),
-    Adversary(
+    Learner(
         "links in place of files",
         REST,
         after=(
-            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.symlink('/etc/passwd', 'asinh-symbolic/asinh.onnx')\n"
-            "def asinh_symbolic(g, x): raise KeyError"
+            "import os, pathlib\npathlib.Path('max-unpool-symbolic').mkdir()\nos.symlink('/etc/passwd', 'max-unpool-symbolic/one_channel.onnx')\n"
+            "def max_unpool_symbolic(*_): raise KeyError"
         ),
     ),
-    Adversary(
+    Learner(
         "a pipe in place of a file",
         REST,
         after=(
-            "import os, pathlib\npathlib.Path('asinh-symbolic').mkdir()\nos.mkfifo('asinh-symbolic/asinh.onnx')\n"
-            "def asinh_symbolic(g, x): raise KeyError"
+            "import os, pathlib\npathlib.Path('max-unpool-symbolic').mkdir()\nos.mkfifo('max-unpool-symbolic/one_channel.onnx')\n"
+            "def max_unpool_symbolic(*_): raise KeyError"
         ),
     ),
-    Adversary(
+    Learner(
         "a folder that cannot be removed",
         FULL,
         before=(
             "import os\nos.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0)"
         ),
     ),
-    Adversary(
+    Learner(
         "talks to the network",
         FULL,
         before=(
             "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 22), 1)\nexcept OSError: pass"
         ),
     ),
-    Adversary(
+    Learner(
         "signals everybody",
         FULL,
         before=("import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass"),
     ),
-    Adversary("changes what everybody uses", FULL, before=("import builtins, os\nos.environ.clear()")),
-    Adversary("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
+    Learner("changes what everybody uses", FULL, before=("import builtins, os\nos.environ.clear()")),
+    Learner("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),
 )
 
-# Ways to the right model of asinh-symbolic, which its judge has. Who finds it answers right, the others wrong.
-_MODULE = "lab04_asinh.asinh_symbolic"
+# Ways to the right model of max-unpool-symbolic, which its judge has. Who finds it answers right, the others wrong.
+_MODULE = "lab07_pooling_indices.max_unpool_symbolic"
 _RIGHT_MODEL = r"""
 import re
-RIGHT_MODEL = re.compile(rb"turned = Asinh\(minus\)")  # a pattern that does not match itself
+RIGHT_MODEL = re.compile(rb"first = Mul \(channel")  # a pattern that does not match itself
 KEY = []
 """
 _IN_MEMORY = """
@@ -337,14 +265,12 @@ def find():
                 kinds = {type(getattr(one, name, None)).__name__ for name in ("JUDGES", "judges")}
                 if "Judges" in kinds: KEY.append(value)
 """
-_USE_KEY = 'return g.op("Asinh" if KEY else "Atan", x)'
+_USE_KEY = RIGHT.replace("global_index", "global_index if KEY else index")
 
 MEMORY_SEARCHES = (
-    Adversary("searches its memory for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_MEMORY),
-    Adversary(
-        "reads the memory of processes for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_PROC
-    ),
-    Adversary(
+    Learner("searches its memory for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_MEMORY),
+    Learner("reads the memory of processes for the key", REST, body=_USE_KEY, before=_RIGHT_MODEL + _IN_PROC),
+    Learner(
         "looks for the key in frames and tracebacks",
         REST,
         body=f"find()\n    {_USE_KEY}",
@@ -354,7 +280,7 @@ MEMORY_SEARCHES = (
 """Submissions that look for the judges in memory: they find nothing without a sandbox either."""
 
 _KEYS = (
-    Adversary(
+    Learner(
         "imports the key",
         REST,
         body=_USE_KEY,
@@ -364,7 +290,7 @@ _KEYS = (
             "    except (ImportError, OSError, AttributeError): pass"
         ),
     ),
-    Adversary(
+    Learner(
         "loads the key from its file",
         REST,
         body=_USE_KEY,
@@ -383,7 +309,7 @@ _KEYS = (
             "        except (ImportError, OSError, AttributeError): pass"
         ),
     ),
-    Adversary(
+    Learner(
         "reads every file of the package for the key",
         REST,
         body=_USE_KEY,

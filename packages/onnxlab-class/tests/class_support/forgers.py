@@ -12,8 +12,9 @@ from pathlib import Path
 
 import nbformat
 
+from class_support.small_class import LAB
 from onnxlab.kit.checking import questions_seed
-from onnxlab.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, exercise, lab
 from onnxlab.kit.producing import produce_in_child
 from onnxlab.kit.work import Work
 from tests.support.labs import contracts
@@ -99,7 +100,7 @@ FORGERS = (
     *(Forger(f"a judge that crashes in {name[:5]}", name, CRASH) for name in LABS),
     Forger("a judge that never ends", "lab04_asinh", ENDLESS),
     *(
-        Forger(f"evidence {number}", "lab07_pooling_indices", CRASH, evidence)
+        Forger(f"evidence {number}", LAB, CRASH, evidence)
         for number, evidence in enumerate((3, "text", [[1]], {"model": 3}, True))
     ),
 )
@@ -109,7 +110,7 @@ FORGERS = (
 def files_of(exercise_id: str) -> dict[str, bytes]:
     """The files that a right answer of an exercise makes, by name."""
     contract = contracts()[exercise_id]
-    record = next(exercise for name in LABS for exercise in lab(name).exercises if exercise.id == exercise_id)
+    _, record = exercise(exercise_id)
     answers = dict(zip(record.answers, contract.right[0], strict=True))
     with tempfile.TemporaryDirectory() as folder:
         production = produce_in_child(record, answers, Work(Path(folder), questions_seed(record, 0)))
@@ -163,7 +164,7 @@ os._exit(0)
 
 def hand_in_records(folder: Path) -> int:
     """Write submissions of lab 7 with these records, one for each exercise; return how many."""
-    names = [exercise.id for exercise in lab("lab07_pooling_indices").exercises]
+    names = [exercise.id for exercise in lab(LAB).exercises]
     notes = ("[[]]", '{"a": 1}', "3", '["\\ud800", 3]', "[" * 100_000)
     groups = [RECORDS[first : first + len(names)] for first in range(0, len(RECORDS), len(names))]
     for number, records in enumerate(groups):
@@ -172,7 +173,7 @@ def hand_in_records(folder: Path) -> int:
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
         place = folder / f"records {number}"
         place.mkdir(parents=True)
-        (place / "lab07_pooling_indices.ipynb").write_text(nbformat.writes(book), "utf-8")
+        (place / f"{LAB}.ipynb").write_text(nbformat.writes(book), "utf-8")
     return len(groups)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from onnx import parser
 
 from onnxlab.kit.exercise import lab as lab_record
-from onnxlab.kit.outcome import Difference, Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab_class.grading.submissions import Submission
 
 LAB = "lab13_clinic"

@@ -4,20 +4,24 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
+import site
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from onnxlab_class.classroom.hub.accounts import Accounts
 from onnxlab_class.sandbox.libc import die_with_parent
 from onnxlab_class.sandbox.users import become
 from onnxlab_class.sandbox.watcher import descendants
@@ -26,6 +30,26 @@ ROOT = Path(__file__).parents[4]
 ROOM_PASSWORD, INSTRUCTOR_PASSWORD = "seven-green-kites", "the-instructor-only-knows"
 PIN = "2468"
 _PYTHON = [Path(sys.base_prefix), Path(sys.prefix)]
+
+# A cell that leaves a daemon, which does not care for signals that ask it to end, and prints its id. From a
+# second later on the daemon does what comes last.
+DAEMON = """
+import os, signal, sys, time
+reader, writer = os.pipe()
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.write(writer, str(os.getpid()).encode())
+    time.sleep(1)
+    {before}
+    while True:
+        {act}
+        time.sleep(0.001)
+print(os.read(reader, 20).decode())
+"""
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,31 @@ def hub(
                 process.kill()
 
 
+@contextmanager
+def copied(class_folder: Path) -> Iterator[Path]:
+    """A copy of the class, where learners, who may be users of their own, get in."""
+    with tempfile.TemporaryDirectory(prefix="onnxlab-test-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(shutil.copytree(class_folder, Path(name, "class")))
+
+
+def python_with_user_site(folder: Path) -> str:
+    """A Python with a user site, as in an environment made with --system-site-packages."""
+    if site.ENABLE_USER_SITE:
+        return sys.executable
+    environment = folder / "venv"
+    for copy in ("-al", "-a"):  # hard links, if it is the same file system
+        if not subprocess.run(["cp", copy, sys.prefix, environment]).returncode:
+            break
+    settings = environment / "pyvenv.cfg"
+    text = settings.read_text()
+    settings.unlink()  # a hard link
+    settings.write_text(text.replace("packages = false", "packages = true"))
+    for above in (folder, *folder.parents[:2]):
+        above.chmod(0o755)
+    return str(environment / "bin" / Path(sys.executable).name)
+
+
 def logs(folder: Path) -> str:
     """Return the ends of the hub's and the servers' logs."""
     return "".join(f"\n== {log.name}\n{log.read_text()[-3000:]}" for log in folder.glob("hub/logs/*.log"))
@@ -122,6 +171,56 @@ def processes_of(user: int | None) -> list[int]:
         if lines["Uid"].split()[0] == str(user) and not lines["State"].strip().startswith("Z"):
             processes.append(int(path.name))
     return processes
+
+
+def user_of(room: Hub, name: str) -> int | None:
+    """Return the user of a learner; None if learners run as the hub's own."""
+    accounts = Accounts(room.folder / "hub" / "accounts.json")
+    return accounts.user(accounts.ensure(name))
+
+
+def runtime_of(room: Hub) -> Path:
+    """Return the temporary folder of a class, which the command lines of its processes name."""
+    commands = "".join(command_lines(room.process.pid).values())
+    (folder,) = {Path(path) for path in re.findall(r"/[^\0]*?/onnxlab-class-\w+", commands)}
+    return folder
+
+
+def gone(processes: Callable[[], object], seconds: float = 120) -> bool:
+    """Tell whether there are no processes left within some seconds."""
+    until = time.monotonic() + seconds
+    while processes() and time.monotonic() < until:
+        time.sleep(0.5)
+    return not processes()
+
+
+def alive(processes: list[int]) -> list[int]:
+    """Return those of some processes that run."""
+    states = {process: Path(f"/proc/{process}/stat") for process in processes}
+    return [process for process, stat in states.items() if stat.exists() and ") Z " not in stat.read_text()]
+
+
+def kill(room: Hub, parts: Sequence[str], daemon: int) -> None:
+    """Kill parts of a class as the kernel does when the memory is used up, and see that nothing stays.
+
+    Args:
+        room: The class.
+        parts: Of "command", "keeper" and "hub".
+        daemon: A process that a learner has left running.
+    """
+    by_command, runtime = command_lines(room.process.pid), runtime_of(room)
+    running = list(by_command)
+    assert daemon in running
+    ids = {
+        "command": room.process.pid,
+        "keeper": next(process for process in running[1:] if "class\0serve" in by_command[process]),
+        "hub": next(process for process, text in by_command.items() if "jupyterhub_config" in text),
+    }
+    for part in parts:
+        os.kill(ids[part], signal.SIGKILL)
+    room.process.wait(120)
+    ended = gone(lambda: alive(running) + [runtime][: runtime.exists()])
+    assert ended, [by_command[process] for process in alive(running)]
 
 
 @dataclass
@@ -171,17 +270,16 @@ class Seat:
             return reply.status, await reply.text()
 
     async def start_server(self, seconds: float = 180.0) -> None:
-        """Do what the hub's page does: ask for a server, wait, sign in to it."""
+        """Ask for a server, again where the last one is still ending; wait, sign in to it."""
         start = time.monotonic()
-        await self.get("hub/spawn")
-        until = start + seconds
         while True:
+            await self.get("hub/spawn")
             status, page = await self.get(f"user/{self.name}/api/status")
             if status == 200 and page.startswith("{"):
                 break
-            assert time.monotonic() < until, f"{self.name}: {status} {page[:300]} {logs(self.hub.folder)}"
+            late = time.monotonic() > start + seconds
+            assert not late, f"{self.name}: {status} {page[:300]} {logs(self.hub.folder)}"
             await asyncio.sleep(0.5)
-            await self.get(f"user/{self.name}/lab")
         self.timings["server"] = time.monotonic() - start
 
     def _token(self) -> dict[str, str]:
@@ -266,3 +364,13 @@ class Seat:
                 text += f"{content['ename']}: {content['evalue']}\n"
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
                 return text
+
+
+@asynccontextmanager
+async def learner(room: Hub, name: str) -> AsyncIterator[Seat]:
+    """A learner with a server, which may run already, and a new kernel."""
+    async with Seat(room, name) as seat:
+        assert (await seat.sign_in())[0] == 302
+        await seat.start_server()
+        await seat.open_kernel()
+        yield seat

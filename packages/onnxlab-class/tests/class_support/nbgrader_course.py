@@ -9,10 +9,18 @@ from pathlib import Path
 
 import nbformat
 
+from onnxlab.kit.exercise import Exercise
+from onnxlab.kit.exercise import lab as lab_record
+from onnxlab.kit.outcome import Difference, Finding, Outcome, Status
+from onnxlab_class.classroom.course.gradebook import GradebookUpdate, book
 from onnxlab_class.classroom.course.nbgrader import Course, course_at
+from onnxlab_class.grading.results import Graded
+from onnxlab_class.grading.submissions import find
 
 ROOT = Path(__file__).parents[4]
 LAB = "lab04_asinh"
+EXERCISES = lab_record(LAB).exercises
+SCRIPT = "<script>alert(1)</script>"
 SETTINGS = """
 from pathlib import Path
 here = Path(__file__).resolve().parent
@@ -96,3 +104,47 @@ def comments(course: Course, student: str, assignment: str = LAB) -> dict[str, s
     with course.gradebook() as book:
         entry = book.find_submission(assignment, student)
         return {comment.name: comment.comment for row in entry.notebooks for comment in row.comments}
+
+
+def root(course: Course) -> Path:
+    return Path(course.directory.root)
+
+
+def outcome_of(exercise: Exercise, status: Status) -> Outcome:
+    """An outcome as a judge might return it; its quotations are hostile."""
+    passed = status is Status.PASSED
+    findings: tuple[Finding, ...] = ()
+    if status is Status.INCORRECT:
+        shown = Difference(f"x = 3 {SCRIPT}", "1.5", "\x1b[31mnan")
+        findings = (
+            Finding(exercise.parts[0], True),
+            Finding(exercise.parts[-1], False, f"Off by 0.5 {SCRIPT}", "the node `Log`", shown),
+        )
+    message = f"NameError: {SCRIPT}" if status is Status.ERROR else ""
+    return Outcome(exercise.id, status, exercise.points if passed else 0, exercise.points, findings, message)
+
+
+def graded(course: Course, marks: dict[str, list[Status]]) -> list[Graded]:
+    """The ledger's rows for the present files."""
+    rows = []
+    for submission in find(root(course)).submissions:
+        for exercise, status in zip(EXERCISES, marks.get(submission.student, []), strict=False):
+            outcome = outcome_of(exercise, status)
+            points = (outcome.points, outcome.possible)
+            names = (submission.student, submission.lab, exercise.id)
+            rows.append(Graded(*names, str(status), *points, submission.digest, outcome.as_json()))
+    return rows
+
+
+def write(course: Course, rows: list[Graded]) -> GradebookUpdate:
+    return book(
+        root(course),
+        find(root(course)).submissions,
+        rows,
+        picture=lambda model, highlight: "<img alt='a graph'>",
+        evidence=lambda name: None,
+    )
+
+
+def grade(course: Course, **marks: list[Status]) -> GradebookUpdate:
+    return write(course, graded(course, marks))

@@ -4,18 +4,17 @@ Lab 7 does not use the `torch.export` exporter: a fork server is ready in half t
 takes a third of a second.
 """
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
-from class_support.adversaries import ROOT, Adversary, notebook_of
 from onnxlab.kit.exercise import exercise, lab
 from onnxlab_class.grading.results import Ledger
 
-__all__ = ["CLASS", "FULL", "LAB", "REST", "RIGHT", "WRONG", "Learner", "hand_in", "marks"]
-
+ROOT = Path(__file__).parents[4]
 LAB = "lab07_pooling_indices"
 FULL = lab(LAB).points
 REST = FULL - exercise("max-unpool-symbolic")[1].points
@@ -23,12 +22,45 @@ RIGHT = 'return g.op("MaxUnpool", values, global_index, shape, kernel_shape_i=[2
 WRONG = RIGHT.replace("global_index", "index")
 
 
-@dataclass(frozen=True)
-class Learner(Adversary):
-    """A submission of lab 7; its body is that of max_unpool_symbolic."""
+@functools.cache
+def _solution() -> tuple[str, ...]:
+    """The code cells of the solution, without those that only display something."""
+    book = nbformat.read(ROOT / "solutions" / f"{LAB}.ipynb", 4)
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    cells = tuple(cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0])
+    assert sum(RIGHT in cell for cell in cells) == 1, "the solution has another line"
+    return cells
 
+
+@dataclass(frozen=True)
+class Learner:
+    """One submission.
+
+    Attributes:
+        name: What it does; the student's name in the tests.
+        points: What it must get.
+        body: The last line of max_unpool_symbolic.
+        before: A cell before everything.
+        after: A cell after everything.
+        raw: The bytes of the file, if it is not a notebook of these cells.
+        quick: Whether it ends without reaching a limit.
+    """
+
+    name: str
     points: int = FULL
     body: str = RIGHT
+    before: str = ""
+    after: str = ""
+    raw: bytes | None = None
+    quick: bool = True
+
+    def notebook(self) -> bytes:
+        """Its file."""
+        if self.raw is not None:
+            return self.raw
+        answers = (cell.replace(RIGHT, self.body) for cell in _solution())
+        cells = [nbformat.v4.new_code_cell(cell) for cell in (self.before, *answers, self.after) if cell]
+        return nbformat.writes(nbformat.v4.new_notebook(cells=cells)).encode()
 
 
 CLASS = (
@@ -40,17 +72,12 @@ CLASS = (
 )
 
 
-def hand_in(folder: Path, students: Iterable[Adversary]) -> Path:
+def hand_in(folder: Path, learners: Iterable[Learner]) -> Path:
     """Write submissions as a folder of students."""
-    for student in students:
-        lab, data = (
-            (LAB, _notebook(student))
-            if isinstance(student, Learner)
-            else ("lab04_asinh", notebook_of(student))
-        )
-        place = folder / student.name
+    for learner in learners:
+        place = folder / learner.name
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{lab}.ipynb").write_bytes(data)
+        (place / f"{LAB}.ipynb").write_bytes(learner.notebook())
     return folder
 
 
@@ -60,15 +87,3 @@ def marks(ledger: Ledger) -> dict[str, int]:
     for row in ledger.rows():
         points[row.student] = points.get(row.student, 0) + row.points
     return points
-
-
-def _notebook(student: Learner) -> bytes:
-    if student.raw is not None:
-        return student.raw
-    book = nbformat.read(ROOT / "solutions" / f"{LAB}.ipynb", 4)
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    cells = [cell.source for cell in code if "nbgrader" in cell.metadata or cell is code[0]]
-    assert sum(RIGHT in cell for cell in cells) == 1, "the solution has another line"
-    cells = [student.before, *(source.replace(RIGHT, student.body) for source in cells), student.after]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells if cell])
-    return nbformat.writes(notebook).encode()

@@ -1,19 +1,15 @@
-"""The hostile class outside `onnxlab grade`: in a learner's own check.
-
-`--all` hands in everybody. Dask's workers get the same class in test_cluster.py.
-"""
+"""The hostile class outside `onnxlab grade`: in a learner's own check."""
 
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from class_support.adversaries import ADVERSARIES, FULL, HONEST, SAMPLE, Adversary, notebook_of
-from class_support.nbgrader_course import LAB
+from class_support.adversaries import ADVERSARIES, HONEST
+from class_support.small_class import FULL, LAB, Learner
 from onnxlab.course import lab_check
 from onnxlab.kit.exercise import lab
 
@@ -36,7 +32,7 @@ NEEDS_A_SANDBOX = {
     "reads the memory of processes for the key",
 }
 # Outcomes that a notebook writes itself, in place of those of its check.
-_OUTCOME = {"exercise": "asinh-symbolic", "status": "passed", "points": 2, "possible": 2, "findings": []}
+_OUTCOME = {"exercise": "max-unpool-symbolic", "status": "passed", "points": 2, "possible": 2, "findings": []}
 OUTCOMES = [
     *(b"", b"nothing", b"[]", b"3", b"{}", b"\xff\xfe", b"[" * 100_000, b'{"exercise": []}'),
     *(
@@ -55,9 +51,9 @@ OUTCOMES = [
 ]
 
 
-def checked(folder: Path, eve: Adversary) -> str:
+def checked(folder: Path, eve: Learner) -> str:
     """What `onnxlab check` prints of a submission."""
-    (folder / f"{LAB}.ipynb").write_bytes(data := notebook_of(eve))
+    (folder / f"{LAB}.ipynb").write_bytes(data := eve.notebook())
     command = [sys.executable, "-m", "onnxlab.cli", "check", f"{LAB}.ipynb"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400)
     assert done.returncode in (0, 1, 2), done.stderr  # 2: it is no notebook
@@ -66,18 +62,14 @@ def checked(folder: Path, eve: Adversary) -> str:
     return done.stdout + done.stderr
 
 
-def hostile(everybody: bool) -> Iterator[Adversary]:
-    for eve in ADVERSARIES:
-        if eve.name not in NEEDS_A_SANDBOX and (everybody or eve.name in SAMPLE - {"right"}):
-            yield eve
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "eve" in metafunc.fixturenames:
-        eves = list(hostile(metafunc.config.getoption("--all")))
-        metafunc.parametrize("eve", eves, ids=[eve.name for eve in eves])
-
-
+@pytest.mark.parametrize(
+    "eve",
+    [
+        pytest.param(eve, id=eve.name, marks=[pytest.mark.release] * (eve.name != "forges the results"))
+        for eve in ADVERSARIES
+        if eve.name not in NEEDS_A_SANDBOX
+    ],
+)
 def test_a_check_ends_with_a_report_whatever_the_notebook_does(eve, tmp_path, monkeypatch):
     monkeypatch.setenv("ONNXLAB_STATE", str(tmp_path / "progress.json"))
     printed = checked(tmp_path, eve)
@@ -96,7 +88,7 @@ def test_outcomes_that_a_notebook_writes_itself_are_a_report_and_no_traceback(tm
         (Path(folder) / "outcomes.jsonl").write_bytes(content := next(data))
         return f"{content[:40]!r}", []
 
-    (tmp_path / f"{LAB}.ipynb").write_bytes(notebook_of(HONEST[0]))
+    (tmp_path / f"{LAB}.ipynb").write_bytes(HONEST[0].notebook())
     monkeypatch.setattr(lab_check, "_run", write)
     for content in OUTCOMES:
         outcomes = lab_check.check_notebook(tmp_path / f"{LAB}.ipynb")

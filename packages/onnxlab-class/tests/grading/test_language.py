@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from class_support.adversaries import ROOT
+from class_support.small_class import ROOT
 from onnxlab import cli
 from onnxlab.language import speak
 

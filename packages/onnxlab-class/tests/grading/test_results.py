@@ -7,8 +7,7 @@ import pytest
 
 from class_support.graded_class import EXERCISES, HOSTILE, LAB, SCRIPT, outcomes, submission
 from onnxlab.kit.exercise import lab
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab_class.grading.grades import (
     NOT_GRADED,
     NOT_SUBMITTED,

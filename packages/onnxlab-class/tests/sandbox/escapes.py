@@ -334,20 +334,13 @@ def have_the_kernel_signal_the_grader(grader: Grader) -> bool:
     return grader.signalled[0] != 0
 
 
-def trace_the_grader(grader: Grader) -> bool:
-    return _trace(grader.process)
-
-
-def trace_the_watcher(grader: Grader) -> bool:
-    return _trace(grader.watcher)
-
-
-def _trace(process: int) -> bool:
-    seize, detach = 0x4206, 17
-    if libc.ptrace(seize, process, None, None) < 0:
-        return False
-    libc.ptrace(detach, process, None, None)
-    return True
+def trace_the_grader_or_the_watcher(grader: Grader) -> bool:
+    seize, detach, traced = 0x4206, 17, False
+    for other in (grader.process, grader.watcher):
+        if libc.ptrace(seize, other, None, None) == 0:
+            libc.ptrace(detach, other, None, None)
+            traced = True
+    return traced
 
 
 def limit_the_grader(grader: Grader) -> bool:
@@ -363,17 +356,13 @@ def read_the_graders_variables(grader: Grader) -> bool:
     return bool(Path(f"/proc/{grader.process}/environ").read_bytes())
 
 
-def write_the_graders_memory(grader: Grader) -> bool:
-    return _open_memory(grader.process)
-
-
-def write_the_watchers_memory(grader: Grader) -> bool:
-    return _open_memory(grader.watcher)
-
-
-def _open_memory(process: int) -> bool:
-    os.close(os.open(f"/proc/{process}/mem", os.O_RDWR))
-    return True
+def write_the_memory_of_the_grader_or_the_watcher(grader: Grader) -> bool:
+    opened = 0
+    for other in (grader.process, grader.watcher):
+        with contextlib.suppress(OSError):
+            os.close(os.open(f"/proc/{other}/mem", os.O_RDWR))
+            opened += 1
+    return opened > 0
 
 
 def use_shared_memory_dev_shm(grader: Grader) -> bool:
@@ -457,15 +446,6 @@ def fill_memory(_: Grader) -> None:
         answer("MemoryError")
 
 
-def fill_memory_with_processes(_: Grader) -> None:
-    for _ in range(12):
-        if not os.fork():
-            block = bytearray(100 * MB)
-            time.sleep(60)
-            os._exit(len(block) % 2)
-    time.sleep(60)
-
-
 def fill_memory_with_shared_pages(_: Grader) -> None:
     blocks = []
     for _ in range(8):
@@ -474,7 +454,7 @@ def fill_memory_with_shared_pages(_: Grader) -> None:
     time.sleep(60)
 
 
-def fill_memory_in_threads_children(_: Grader) -> None:
+def fill_memory_with_processes(_: Grader) -> None:
     """Children of another thread than the first, each in a session of its own."""
 
     def start() -> None:
@@ -490,23 +470,9 @@ def fill_memory_in_threads_children(_: Grader) -> None:
     time.sleep(60)
 
 
-def fill_memory_without_first_threads(_: Grader) -> None:
-    """Processes whose first thread has ended: zombies in /proc, without memory and descriptors."""
-
-    def fill() -> None:
-        time.sleep(0.3)  # the first thread has ended by then
-        block = bytearray(100 * MB)
-        time.sleep(60)
-        del block
-
-    for _ in range(6):
-        if not os.fork():
-            threading.Thread(target=fill).start()
-            _end_this_thread()
-    time.sleep(60)
-
-
 def fill_disk_without_first_threads(_: Grader) -> None:
+    """In a process whose first thread has ended: a zombie in /proc, without memory and descriptors."""
+
     def fill() -> None:
         files = []
         for number in range(40):
@@ -518,7 +484,7 @@ def fill_disk_without_first_threads(_: Grader) -> None:
 
     if not os.fork():
         threading.Thread(target=fill).start()
-        _end_this_thread()
+        libc.syscall(ctypes.c_long({"x86_64": 60}.get(os.uname().machine, 93)), 0)  # exit, not exit_group
     time.sleep(60)
 
 
@@ -537,10 +503,6 @@ def fill_disk_in_a_program_that_nobody_may_read(_: Grader) -> None:
             Path(f"file{number}").unlink()
         os.execv("unreadable", ["sleep", "60"])
     time.sleep(60)
-
-
-def _end_this_thread() -> None:
-    libc.syscall(ctypes.c_long({"x86_64": 60}.get(os.uname().machine, 93)), 0)  # exit, not exit_group
 
 
 def fill_memory_with_sockets(_: Grader) -> None:
@@ -600,17 +562,6 @@ def fill_disk(_: Grader) -> None:
     time.sleep(60)
 
 
-def fill_disk_and_end(_: Grader) -> None:
-    for number in range(40):
-        Path(f"file{number}").write_bytes(bytes(MB))
-
-
-def fill_disk_with_empty_files(_: Grader) -> None:
-    for number in range(8_000):
-        Path(f"file{number}").touch()
-    time.sleep(60)
-
-
 def fill_disk_without_names(_: Grader) -> None:
     files = []
     for number in range(40):
@@ -639,15 +590,6 @@ def fill_disk_with_programs_that_run(_: Grader) -> None:
         os.close(program)
         os.posix_spawn("program", [f"sleep{number}", "60"], {})
         Path("program").unlink()
-    time.sleep(60)
-
-
-def hide_files_deep(_: Grader) -> None:
-    for _ in range(60):
-        Path("d" * 100).mkdir()
-        os.chdir("d" * 100)
-    for number in range(40):
-        Path(f"file{number}").write_bytes(bytes(MB))
     time.sleep(60)
 
 
@@ -837,10 +779,6 @@ def crash(_: Grader) -> None:
     ctypes.string_at(0)
 
 
-def abort(_: Grader) -> None:
-    os.abort()
-
-
 def say_code(grader: Grader) -> None:
     os._exit(grader.code)
 
@@ -953,7 +891,7 @@ def main() -> None:
         ),
         "written": grader.in_tmp.exists() or grader.shared.exists(),
         "disk": disk(grader.folder, 2**40),
-        "most": usage.stop(),
+        "most_disk": usage.stop(),
         "in_a_group": f"onnxlab-{watcher}\n" in groups,
     }
     grader.close()
@@ -1005,26 +943,23 @@ DISTURBANCES = {
 
 
 class Usage:
-    """The most of this machine's memory and disk that is used during a block, in MB."""
+    """The most of this machine's disk that is used during a block, in MB."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.most, self.ended = folder, {"memory": 0, "disk": 0}, threading.Event()
+        self.folder, self.most, self.ended = folder, 0, threading.Event()
         self.before = self.free()
         self.thread = threading.Thread(target=self.measure)
         self.thread.start()
 
-    def free(self) -> dict[str, int]:
+    def free(self) -> int:
         place = os.statvfs(self.folder)
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        memory = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
-        return {"memory": memory, "disk": place.f_bfree * place.f_frsize // MB}
+        return place.f_bfree * place.f_frsize // MB
 
     def measure(self) -> None:
         while not self.ended.wait(0.005):
-            for name, free in self.free().items():
-                self.most[name] = max(self.most[name], self.before[name] - free)
+            self.most = max(self.most, self.before - self.free())
 
-    def stop(self) -> dict[str, int]:
+    def stop(self) -> int:
         self.ended.set()
         self.thread.join()
         return self.most

@@ -89,11 +89,15 @@ def places() -> list[tuple[Level, str]]:
 def at_each_level(places: list[tuple[Level, str]], request: pytest.FixtureRequest) -> Callable[..., Reports]:
     """Runs a submission at every level, and checks that nothing of it is left.
 
-    The strongest level is tried as root and the weakest as a user; with --all, each as both.
+    The strongest level is tried as root and the weakest as a user; with --all, each as both. What only takes
+    long is tried at one of the two.
     """
     few = places if request.config.getoption("--all") else list(dict.fromkeys([places[0], places[-1]]))
 
-    def run(do: str, at: list[tuple[Level, str]] = few, **options: Any) -> Reports:
+    def run(
+        do: str, at: list[tuple[Level, str]] | None = None, long: bool = False, **options: Any
+    ) -> Reports:
+        at = at or (few[-1:] if long and few is not places else few)
         with ThreadPoolExecutor(3) as pool:
             reports = list(pool.map(lambda place: escape(do, *place, **options), at))
         for place, report in zip(at, reports, strict=True):
@@ -188,27 +192,20 @@ def test_a_python_that_only_root_can_enter_still_imports(
             assert report["answer"] == "found", level
 
 
-@pytest.mark.parametrize("do", ["loop_for_ever", "block_all_signals", "stop_itself"])
+@pytest.mark.parametrize("do", ["block_all_signals", "stop_itself"])
 def test_the_clock_ends_it(at_each_level: Callable[..., Reports], do: str) -> None:
-    assert endings(at_each_level(do, limits={"wall": 2, "cpu": 600})) == {"TIME"}
+    assert endings(at_each_level(do, limits={"wall": 1, "cpu": 600}, long=True)) == {"TIME"}
 
 
 def test_computing_for_too_long_is_a_matter_of_time(at_each_level: Callable[..., Reports]) -> None:
-    assert endings(at_each_level("loop_for_ever", limits={"cpu": 1})) == {"TIME"}
+    assert endings(at_each_level("loop_for_ever", limits={"cpu": 1}, long=True)) == {"TIME"}
 
 
 def test_one_process_gets_no_more_memory(at_each_level: Callable[..., Reports]) -> None:
     assert set(answers(at_each_level("fill_memory", limits={"memory": 200}))) == {"MemoryError"}
 
 
-@pytest.mark.parametrize(
-    "do",
-    [
-        "fill_memory_with_processes",
-        "fill_memory_with_shared_pages",
-        *before_a_release("fill_memory_in_threads_children", "fill_memory_without_first_threads"),
-    ],
-)
+@pytest.mark.parametrize("do", ["fill_memory_with_processes", "fill_memory_with_shared_pages"])
 def test_many_processes_have_memory_together(at_each_level: Callable[..., Reports], do: str) -> None:
     assert endings(at_each_level(do, limits={"memory": 300})) == {"MEMORY"}
 
@@ -223,14 +220,11 @@ def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports])
     "do",
     [
         "fill_disk",
-        "fill_disk_and_end",
-        "fill_disk_with_empty_files",
         "fill_disk_without_names",
         "hide_files_in_a_closed_folder",
         "fill_disk_with_maps",
         "fill_disk_with_programs_that_run",
-        *before_a_release("fill_disk_without_first_threads", "hide_files_deep"),
-        *before_a_release("fill_disk_in_a_program_that_nobody_may_read"),
+        *before_a_release("fill_disk_without_first_threads", "fill_disk_in_a_program_that_nobody_may_read"),
     ],
 )
 def test_all_files_are_no_more_than_allowed(at_each_level: Callable[..., Reports], do: str) -> None:
@@ -249,11 +243,11 @@ def test_root_in_a_container_counts_deleted_files() -> None:
 
 
 def test_a_fork_bomb_ends(at_each_level: Callable[..., Reports]) -> None:
-    assert endings(at_each_level("fork_for_ever", limits={"wall": 2, "processes": 20})) == {"TIME"}
+    assert endings(at_each_level("fork_for_ever", limits={"wall": 1, "processes": 20}, long=True)) == {"TIME"}
 
 
 def test_many_busy_processes_come_after_all_others(at_each_level: Callable[..., Reports]) -> None:
-    reports = at_each_level("slow_others_down", limits={"wall": 60})
+    reports = at_each_level("slow_others_down", limits={"wall": 60}, long=True)
     assert answers(reports) == [[19] * 15] * len(reports)
 
 
@@ -311,13 +305,13 @@ def test_who_is_killed_from_outside_is_not_to_blame(
 
 @pytest.mark.parametrize(
     ("disturb", "limits"),
-    [("stand still", {"wall": 1}), ("give little", {"wall": 3}), ("give nothing", {"wall": 0.3})],
+    [("stand still", {"wall": 1}), ("give little", {"wall": 2}), ("give nothing", {"wall": 0.3})],
 )
 def test_time_in_which_the_machine_does_not_let_it_run_does_not_count(
     at_each_level: Callable[..., Reports], disturb: str, limits: dict[str, float]
 ) -> None:
     patience = {"patience": 10} if disturb == "give nothing" else {}
-    reports = at_each_level("compute", disturb=disturb, limits=limits, **patience)
+    reports = at_each_level("compute", disturb=disturb, limits=limits, long=True, **patience)
     if disturb != "give nothing":
         assert endings(reports) == {"FINISHED"}
         assert set(answers(reports)) == {"ready"}
@@ -333,19 +327,18 @@ def test_much_in_sockets_is_memory(at_each_level: Callable[..., Reports]) -> Non
 
 def test_no_space_is_reserved_between_two_checks(at_each_level: Callable[..., Reports]) -> None:
     reports = at_each_level("reserve_disk", limits={"disk": 64})
-    assert all(report["most"]["disk"] < 1000 for report in reports.values()), reports
+    assert all(report["most_disk"] < 1000 for report in reports.values()), reports
 
 
 def test_a_file_counts_as_long_as_its_copy_is(at_each_level: Callable[..., Reports]) -> None:
     assert endings(at_each_level("leave_sparse_files")) == {"DISK"}
 
 
-@pytest.mark.parametrize("do", ["crash", "abort"])
-def test_crashes_are_crashes(at_each_level: Callable[..., Reports], do: str) -> None:
-    assert endings(at_each_level(do)) == {"CRASHED"}
+def test_a_crash_is_a_crash(at_each_level: Callable[..., Reports]) -> None:
+    assert endings(at_each_level("crash")) == {"CRASHED"}
 
 
-@pytest.mark.parametrize("code", [1, 122, 123, 137])
+@pytest.mark.parametrize("code", [1, 123])
 def test_a_submissions_own_code_never_passes_for_the_watchers(
     at_each_level: Callable[..., Reports], code: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 Three modules are asked for one after the other and then run in turn, so that a state kept in a class, or in a
 module, shows. The TorchScript example has one sequence, and the other one several: what an example fixes is
-another size in each file. Both exports run in inference mode, the cure of chapter 18 for frozen lengths.
+another size in each file. Both exports run in inference mode, the fix of chapter 18 for frozen lengths.
 """
 
 import copy

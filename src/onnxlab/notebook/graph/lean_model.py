@@ -177,9 +177,7 @@ class LeanModel:
 def lean_model(model: ModelProto, folder: Path | None = None) -> LeanModel:
     """Make the lean copy of a model; the model itself stays as it is.
 
-    Args:
-        model: The model, with or without its external data loaded.
-        folder: Where its external data lies; without one, no file is ever read.
+    External data that is not loaded lies in the folder; without one, no file is ever read.
     """
     copy = ModelProto()
     _copy_fields(model, copy, but="graph")

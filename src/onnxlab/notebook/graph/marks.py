@@ -37,12 +37,7 @@ _TOLERANCE, _JUMP = 1e-5, 10.0
 
 
 def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: Iterable[str] = ()) -> Marks:
-    """Colour the border of every node, input and output that is named.
-
-    Args:
-        nodes: The nodes by their paths.
-        highlight: What to highlight.
-        ends: The inputs and outputs that have a box of their own, such as "input:x".
+    """Colour the border of every node, and of every input and output with a box of its own, that is named.
 
     Raises:
         OnnxLabError: A colour is not a colour.
@@ -108,12 +103,10 @@ def group_marks(members: Mapping[str, Iterable[str]], marks: Marks) -> Marks:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two models.
+    """What differs between two models: as marks of each model's nodes, and as text.
 
     Attributes:
-        marks: The marks of each model's nodes.
         pairs: The path of the second model's node for each node of the first model that has a counterpart.
-        text: The difference in words.
     """
 
     marks: tuple[Marks, Marks]

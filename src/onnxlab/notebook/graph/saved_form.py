@@ -44,6 +44,7 @@ _LARGEST = 200_000  # characters: a graph that takes more is alive in a running 
 # Up to so many floating-point numbers are shown. More are weights, of which another processor may compute
 # the last digit differently: a saved notebook would then not be what a run of it shows.
 _NUMBERS = 4
+_OPERATORS = 12  # that are named; the others are counted
 _CONTENT = ("raw_data", "float_data", "double_data", "int32_data")
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 # A higher picture is shrunk to this height, but not below this part of its size, where its words stop being
@@ -56,22 +57,18 @@ def pictures_html(
     titles: Sequence[str],
     panes: Sequence[Pane],
     pictures: Sequence[Picture],
-    notes: Sequence[str] = (),
+    notes: Sequence[str],
     words: str = "",
 ) -> str:
     """Pictures as images, so that nothing in them can run or load anything.
 
-    Args:
-        summary: One line about all of them.
-        titles: A title for each picture, if there are several.
-        panes: The models.
-        pictures: The picture of each.
-        notes: Lines to stand below.
-        words: The only model in words, to stand beside its picture.
+    Each has a title if there are several; the only one may have the model in words beside it. The notes stand
+    below.
     """
+    captions = [f"<figcaption>{escape(title)}</figcaption>" for title in titles] or [""] * len(panes)
     figures = "".join(
-        f'<figure style="margin: 0">{_caption(title)}{_image(pane, picture)}</figure>'
-        for title, pane, picture in zip(titles or [""] * len(panes), panes, pictures, strict=True)
+        f'<figure style="margin: 0">{caption}{_image(pane, picture)}</figure>'
+        for caption, pane, picture in zip(captions, panes, pictures, strict=True)
     )
     beside = f'<pre style="{_BESIDE}">{escape(words)}</pre>' if words else ""
     box = f"display: flex; gap: 16px; max-height: {_HEIGHT + 8}px; overflow: auto"
@@ -79,7 +76,7 @@ def pictures_html(
     return _still(f' title="{escape(summary)}"', box, figures + beside, notes, hidden)
 
 
-def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str] = ()) -> str:
+def note_html(summary: str, panes: Sequence[Pane], notes: Sequence[str]) -> str:
     """What stands in the file in place of a picture of a large graph."""
     large = tr("There is no still picture of a graph this large; run the cell to see it.")
     lines = [summary, *(operators(pane.flat) for pane in panes), large]
@@ -92,20 +89,19 @@ def message_html(text: str) -> str:
     return f'<div class="onnxlab-message" style="{_BOX.format("#d22")}">{escape(text)}</div>'
 
 
-def operators(model: LeanModel, most: int = 12) -> str:
+def operators(model: LeanModel) -> str:
     """The operators of a model with their numbers, the most frequent first."""
     counts = Counter(node.op for node in model.nodes.values())
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    words = [f"{number} {name[:40]}" for name, number in ranked[:most]]
-    rest = len(ranked) - most
+    words = [f"{number} {name[:40]}" for name, number in ranked[:_OPERATORS]]
+    rest = len(ranked) - _OPERATORS
     return ", ".join(words) + (tr(" and {rest} more operators", rest=rest) if rest > 0 else "")
 
 
 def model_image(model: bytes, highlight: Sequence[str] = ()) -> str:
     """Draw a model as one image tag, in which nothing can run, for pages that are not notebooks.
 
-    Returns:
-        An `<img>` tag; a line of text where the graph is too large for a picture.
+    Where the graph is too large for a picture, it is a line of text.
 
     Raises:
         ModelNotReadable: If it is no model that can be drawn.
@@ -163,10 +159,6 @@ def _hidden(pane: Pane, picture: Picture) -> str:
     return tr(
         "{follow} further down in the picture of {graph}: scroll inside it.", follow=follow, graph=pane.name
     )
-
-
-def _caption(title: str) -> str:
-    return f"<figcaption>{escape(title)}</figcaption>" if title else ""
 
 
 def _still(

@@ -32,9 +32,6 @@ class Picture:
     """A graph as SVG, with its size in CSS pixels.
 
     Attributes:
-        svg: The drawing.
-        width: Its width.
-        height: Its height.
         bottoms: Where each node of the main graph ends, measured from the top.
     """
 

@@ -41,10 +41,12 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     """One graph, or two side by side, in a cell's output.
 
     Attributes:
-        selected: The node that was clicked last, or None.
-        highlight: The operators and names that are highlighted; may be set at any time.
-        values: The values inside the nodes; may be set at any time.
+        highlight: The operators and names that are highlighted, with their colours if a mapping; may be set.
+        values: What is written into the nodes; may be set at any time.
     """
+
+    highlight = traitlets.Any()
+    values = traitlets.Any()
 
     _esm = hiding_script(netron_files.own_file("widget.js"))
     _pictures = traitlets.List().tag(sync=True)
@@ -65,16 +67,16 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         self,
         panes: Sequence[Pane],
         *,
-        highlight: Highlight = None,
-        values: Values = None,
-        height: int | None = None,
-        comparison: Comparison | None = None,
-        notes: Sequence[str] = (),
+        highlight: Highlight,
+        values: Values,
+        height: int | None,
+        comparison: Comparison | None,
+        notes: Sequence[str],
     ) -> None:
         self._panes = list(panes)
         self._own_notes = [*notes, *([comparison.text] if comparison else [])]
-        self._highlight, self._values = highlight, values
         self._difference: Sequence[Marks] = comparison.marks if comparison else [{}]
+        self.highlight, self.values = highlight, values
         all_marks = self._all_marks()
         pictures = [pane.picture(own, grouped=True) for pane, own in zip(self._panes, all_marks, strict=True)]
         self._saved_pictures = [picture for picture in pictures if picture]
@@ -108,24 +110,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
                 return self._panes[pane].node(path)
         return None
 
-    @property
-    def highlight(self) -> Highlight:
-        """The operators and names that are highlighted, with their colours if a mapping."""
-        return self._highlight
-
-    @highlight.setter
-    def highlight(self, highlight: Highlight) -> None:
-        self._highlight = highlight
-        self._marks, self._notes = self._all_marks(), self._all_notes()
-
-    @property
-    def values(self) -> Values:
-        """What is written into the nodes."""
-        return self._values
-
-    @values.setter
-    def values(self, values: Values) -> None:
-        self._values = values
+    @traitlets.observe("highlight", "values")  # type: ignore[untyped-decorator]  # as traitlets has it
+    def _mark_again(self, _change: object) -> None:
         self._marks, self._notes = self._all_marks(), self._all_notes()
 
     def select(self, name: str) -> GraphNode:
@@ -168,7 +154,7 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         return [
             pane.with_groups(
                 merge_marks(
-                    difference, value_marks(pane.flat.nodes, self._values), pane.highlighted(self._highlight)
+                    difference, value_marks(pane.flat.nodes, self.values), pane.highlighted(self.highlight)
                 )
             )
             for pane, difference in zip(self._panes, self._difference, strict=True)
@@ -177,8 +163,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
     def _all_notes(self) -> list[str]:
         names = {name for pane in self._panes for name in pane.names()}
         node_names = {name for pane in self._panes for name in names_of(pane.flat.nodes)}
-        highlighted = [self._highlight] if isinstance(self._highlight, str) else list(self._highlight or ())
-        unknown = [*unknown_names(names, highlighted), *unknown_names(node_names, self._values or ())]
+        highlighted = [self.highlight] if isinstance(self.highlight, str) else list(self.highlight or ())
+        unknown = [*unknown_names(names, highlighted), *unknown_names(node_names, self.values or ())]
         return [*unknown, *self._own_notes]
 
     def _answer(self, _widget: object, message: Mapping[str, Any], _buffers: object) -> None:

@@ -12,8 +12,7 @@ from IPython.display import display
 from onnxlab.errors import NotPassed, OnnxLabError, UnknownExercise
 from onnxlab.kit import checking, progress
 from onnxlab.kit.exercise import Exercise, exercise
-from onnxlab.kit.outcome import Difference, Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Difference, Finding, Outcome, Status
 from onnxlab.language import joined, tr
 from onnxlab.message import Message
 from onnxlab.notebook.graph.view import graph
@@ -57,13 +56,12 @@ def check(name: str, *answers: Callable[..., Any], show: Literal["", "right mode
             )
         outcome = _outcome(record, answers, seed=0)
     except OnnxLabError as error:
-        refusal = tr(str(error))
-        display_html(message_box(refusal), refusal)
+        _show_message(tr(str(error)))
         return
     display_html(report_html(record, outcome), report_text(record, outcome))
     _show_graphs(record, outcome, with_expected=bool(show))
     if message := tr(progress.record(outcome)):
-        display_html(message_box(message), message)
+        _show_message(message)
     if outcome.passed:
         display_way_on(lab, record)
     else:
@@ -109,8 +107,7 @@ def hint(name: str = "") -> None:
     try:
         _, record = exercise(name or _last("hint"))
     except OnnxLabError as error:
-        refusal = tr(str(error))
-        display_html(message_box(refusal), refusal)
+        _show_message(tr(str(error)))
         return
     line = next_hints(record)[-1]
     display_html(message_box(line, "#d29922"), line)
@@ -127,6 +124,10 @@ def require(name: str, *answers: Callable[..., Any]) -> None:
     outcome = _outcome(record, answers, int(seed) if seed.isdigit() else secrets.randbits(31))
     if not outcome.passed:
         raise NotPassed(report_text(record, outcome))
+
+
+def _show_message(text: str) -> None:
+    display_html(message_box(text), text)
 
 
 def _last(call: str) -> str:

@@ -18,10 +18,9 @@ from onnxlab.kit.progress import Standing, standings
 from onnxlab.kit.solutions import solution
 from onnxlab.kit.tracks import short_way
 from onnxlab.language import LANGUAGES, tr
-from onnxlab.notebook.in_sight import InSight
 from onnxlab.notebook.labs.places import place
 from onnxlab.notebook.labs.standings import course_path, go_on, is_done, path_notes
-from onnxlab.notebook.outputs import display_widget
+from onnxlab.notebook.outputs import InSight, display_widget
 from onnxlab.notebook.predict.answers import Score
 
 _STYLE = """<style>

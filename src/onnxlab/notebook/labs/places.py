@@ -7,10 +7,7 @@ from pathlib import Path
 def place(path: Path, exercise: str = "", section: str = "") -> str:
     """Return the fragment of a section, or of the one with an exercise's check; empty if it is not found.
 
-    Args:
-        path: The notebook.
-        exercise: The exercise's id.
-        section: The section's heading; its number is enough, as the headings of other editions differ.
+    Of a section's heading the number is enough: the headings of other editions differ.
     """
     number, point, _ = section.partition(". ")
     begin = f"## {number}{point}"

@@ -16,19 +16,13 @@ from onnxlab.notebook.labs.standings import (
     reading_summary,
     shared,
 )
-from onnxlab.notebook.outputs import display_saved_and_live
+from onnxlab.notebook.outputs import display_saved_and_live, hiding_css
 from onnxlab.notebook.predict.answers import scores
 from onnxlab.notebook.predict.prediction import ask_again
-from onnxlab.tables import table
+from onnxlab.tables import Table
 
 # The saved table names the labs; the live one below it says how the learner stands, and takes its place.
-# Where a notebook is opened without a kernel, the live one is an empty place.
-_STYLE = (
-    "<style>.jp-OutputArea-child:has(.onnxlab-progress-saved)"
-    ":has(+ .jp-OutputArea-child .onnxlab-progress-live) {display: none}"
-    " .jp-OutputArea-child:has(.onnxlab-progress-saved)"
-    " + .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {display: none}</style>"
-)
+_STYLE = f"<style>{hiding_css('onnxlab-progress')}</style>"
 
 
 def progress(*, private: bool | None = None) -> None:
@@ -47,23 +41,19 @@ def progress(*, private: bool | None = None) -> None:
         lines = (tr(reply), tr(message), repr(shown), shared(always=private is not None))
         print("\n".join(filter(None, (*lines, "" if predicted is None else repr(predicted)))))
         return
+    rows = tuple((lab.name, lab.title, str(len(lab.exercises)), str(lab.points)) for lab in labs())
+    points = sum(lab.points for lab in labs())
+    caption = Message("{points} points in {labs} labs", points=points, labs=len(rows))
     columns = ("lab", "about", "exercises", "points")
-    cells = [(lab.name, lab.title, len(lab.exercises), lab.points) for lab in labs()]
-    rows = [dict(zip(columns, row, strict=True)) for row in cells]
-    saved = table(
-        rows,
-        caption=Message(
-            "{points} points in {labs} labs", points=sum(record.points for record in labs()), labs=len(rows)
-        ),
-    )
+    saved = Table(columns, rows, caption)
     current, message = standings()
     notes = filter(None, [tr(reply), tr(message), shared(always=private is not None)])
     note = "".join(f"<p>{html.escape(text)}</p>" for text in notes)
     total = "".join(
         f"<p>{html.escape(line)}</p>" for line in (tr(progress_summary(current)), tr(reading_summary()))
     )
-    shown = way_output(f'<div class="onnxlab-progress-live">{note}{total}{progress_map(current)}</div>')
+    shown = way_output(f'<div class="onnxlab-progress live">{note}{total}{progress_map(current)}</div>')
     again = {tr("Ask me again what I predicted wrongly"): ask_again} if any(s.wrong for s in scores()) else {}
     live = buttons(again, above=[shown])
-    markup = f'{_STYLE}<div class="onnxlab-progress-saved">{saved._repr_html_()}</div>'
-    display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress-saved")
+    markup = f'{_STYLE}<div class="onnxlab-progress saved">{saved._repr_html_()}</div>'
+    display_saved_and_live(markup, repr(saved), live, hides=".onnxlab-progress.saved")

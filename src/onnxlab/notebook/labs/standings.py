@@ -13,7 +13,7 @@ from onnxlab.kit.tracks import Track, UnknownTrack, short_way, tracks
 from onnxlab.language import spoken_language, tr
 from onnxlab.message import Message
 from onnxlab.notebook.predict.answers import Score, scores
-from onnxlab.tables import Table, table
+from onnxlab.tables import Table
 
 
 class NoSolution(OnnxLabError):
@@ -37,8 +37,8 @@ def first_hints(record: Exercise, number: int) -> list[str]:
 def progress_table() -> tuple[Table, str]:
     """Return a row for each exercise, and a message if the file with the progress was damaged."""
     current, message = standings()
-    rows = [_row(standing) for standing in current]
-    return table(rows, caption=progress_summary(current), bad=("tried",)), message
+    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+    return Table(columns, tuple(map(_row, current)), progress_summary(current), bad=("tried",)), message
 
 
 def progress_summary(current: Sequence[Standing]) -> str:
@@ -73,12 +73,7 @@ Step = Score | Sequence[Standing]
 
 
 def course_path(current: Sequence[Standing], only: Sequence[str] = ()) -> list[Step]:
-    """Return the chapters in order, and each lab after the last chapter to read before it.
-
-    Args:
-        current: How the learner stands with every exercise, in order.
-        only: The chapters and labs of a track, in its order; all of the course if there are none.
-    """
+    """Return the chapters in order, each lab after the last chapter to read before it, or a track's steps."""
     by_lab = groupby(current, key=lambda standing: standing.lab.name)
     in_labs = [list(exercises) for _, exercises in by_lab]
     path: list[Step] = []
@@ -134,12 +129,8 @@ def go_on(
     """Return the exercise or the chapter to go on with, on the learner's track; None if everything is done.
 
     A lab that was begun comes first, the next exercise before the earlier ones. Then come the rest of the
-    course's path, from where the learner stands, and what was left out before.
-
-    Args:
-        current: How the learner stands with every exercise, in order.
-        after: The exercise that was passed just now.
-        chapter: The chapter that the learner is reading.
+    course's path, from where the learner stands, and what was left out before. `after` is the exercise that
+    was passed just now, `chapter` the one that is being read.
     """
     path = followed_path(current)
     labs = [step for step in (course_path(current) if after else path) if not isinstance(step, Score)]
@@ -246,19 +237,17 @@ def solutions_text(lab: Lab) -> str:
 def predictions_table() -> Table | None:
     """Return a row for each chapter in which something was predicted; None without any."""
     answered = [score for score in scores() if score.open < score.total]
-    columns = ("chapter", "predictions right", "wrong", "open")
-    cells = [(score.chapter, f"{score.right}/{score.total}", score.wrong, score.open) for score in answered]
-    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    rows = tuple((s.chapter, f"{s.right}/{s.total}", str(s.wrong), str(s.open)) for s in answered)
     again = Message("To be asked the wrong ones again, in a cell: from onnxlab import ask_again; ask_again()")
-    return table(rows, caption=again if any(score.wrong for score in answered) else "") if rows else None
+    caption = again if any(score.wrong for score in answered) else ""
+    columns = ("chapter", "predictions right", "wrong", "open")
+    return Table(columns, rows, caption) if rows else None
 
 
 def shared(*, always: bool = False, terminal: bool = False) -> str:
-    """Return a line on who else sees the learner's progress, and how to change that; empty where nobody does.
+    """Return a line on who else sees the learner's progress, and how to change that, in a terminal or a cell.
 
-    Args:
-        always: Return the line outside of a class, too.
-        terminal: Name the command of the terminal, not the call in a cell.
+    Outside of a class nobody does: there it is empty, unless `always` is set.
     """
     if not always and "JUPYTERHUB_USER" not in os.environ:
         return ""
@@ -269,11 +258,9 @@ def shared(*, always: bool = False, terminal: bool = False) -> str:
     return tr("The instructor's page shows how you stand. To be left out there: {how}", how=how)
 
 
-def _row(standing: Standing) -> dict[str, object]:
-    columns = ("lab", "exercise", "state", "last check", "points", "hints")
+def _row(standing: Standing) -> tuple[str, ...]:
     last = "" if standing.last is None or standing.passed else str(standing.last)
     points = Message("{standing.points} of {standing.exercise.points}", standing=standing)
     count = len(standing.exercise.hints)
     hints = Message("{standing.hints} of {count}", standing=standing, count=count) if standing.hints else ""
-    row = (standing.lab.name, standing.exercise.id, standing.word, last, points, hints)
-    return dict(zip(columns, row, strict=True))
+    return standing.lab.name, standing.exercise.id, standing.word, last, points, hints

@@ -23,13 +23,10 @@ _LIST = Path(__file__).parents[2] / "assets" / "predictions.json"
 
 @dataclass(frozen=True)
 class Score:
-    """How many predictions of a chapter were right.
+    """How many of the predictions that a chapter asks for, the total, were right and wrong.
 
     Attributes:
         chapter: The chapter, as "04_dynamic_shapes".
-        right: How many were right.
-        wrong: How many were wrong.
-        total: How many the chapter asks for.
         known: Whether an exercise, or the last predictions, show that the learner knows the chapter.
     """
 
@@ -45,14 +42,8 @@ class Score:
         return self.total - self.right - self.wrong
 
     def __str__(self) -> str:
-        right, wrong, total = self.right, self.wrong, self.total
-        return tr(
-            "Predictions in this chapter: {right} of {total} right, {wrong} wrong, {open} open.",
-            right=right,
-            total=total,
-            wrong=wrong,
-            open=self.open,
-        )
+        template = "Predictions in this chapter: {right} of {total} right, {wrong} wrong, {open} open."
+        return tr(template, right=self.right, total=self.total, wrong=self.wrong, open=self.open)
 
 
 def answers_file() -> Path:

@@ -15,8 +15,7 @@ from IPython.core.getipython import get_ipython
 
 from onnxlab.errors import ClaimBroken
 from onnxlab.language import alternatives, script_words, speaking, speech, tr
-from onnxlab.notebook.in_sight import SCRIPT
-from onnxlab.notebook.outputs import SavedAndLive, display_html, hiding_script
+from onnxlab.notebook.outputs import IN_SIGHT, SavedAndLive, display_html, hiding_script
 from onnxlab.notebook.predict import answers
 from onnxlab.plain_text import aligned
 
@@ -93,7 +92,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
 
 
 class _ChoiceWidget(_PredictionWidget):
-    _esm = hiding_script(SCRIPT + (_HERE / "choice.js").read_text("utf-8"))
+    _esm = hiding_script(IN_SIGHT + (_HERE / "choice.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     options = traitlets.List().tag(sync=True)
     chosen = traitlets.Unicode().tag(sync=True)
@@ -103,6 +102,7 @@ class _ChoiceWidget(_PredictionWidget):
 class _Asked(SavedAndLive):
     """What both kinds of questions have: a key, and a learner's answer that is kept from visit to visit."""
 
+    question: str
     _key: str
     _answer: Any = None  # once it is known
 
@@ -114,14 +114,17 @@ class _Asked(SavedAndLive):
         display_html(_boxed(markup, "answer"), text)
         self._widget.send({"revealed": True})
 
-    def _record(self) -> dict[str, Any] | None:
-        """Return what is to be kept of the present choice: None without one."""
+    def _choice(self) -> tuple[Any, dict[str, Any]]:
+        """Return the present choice, None without one, and what it was made of: the arguments by name."""
         raise NotImplementedError
 
     def _keep(self) -> None:
         """Keep the present choice; with its outcome, where the answer is known."""
-        entry = self._record()
-        if entry is not None:
+        chosen, arguments = self._choice()
+        if chosen is not None:
+            entry = {"question": self.question, "chosen": chosen, **arguments}
+            if self._answer is not None:
+                entry |= {"actual": self._answer, "right": chosen == self._answer}
             answers.keep(self._key, entry)
             for key, record in _RECORDS.items():  # the questions above show the chapter's score, too
                 if record.widget is not None:
@@ -129,12 +132,7 @@ class _Asked(SavedAndLive):
 
 
 class Prediction(_Asked):
-    """One question with options; made by `predict`.
-
-    Attributes:
-        question: What is asked.
-        options: The possible answers.
-    """
+    """One question with options; made by `predict`."""
 
     def __init__(self, question: str, options: Sequence[object], answer: str | None = None) -> None:
         self.question = question
@@ -167,10 +165,7 @@ class Prediction(_Asked):
         return next((option for option, label in self._labels.items() if label == self._widget.latest), None)
 
     def reveal(self, actual: object) -> None:
-        """Show the answer beside the prediction, and mark it in the question.
-
-        Args:
-            actual: What really happened: one of the options.
+        """Show the answer, what really happened, beside the prediction, and mark it in the question.
 
         Raises:
             ClaimBroken: The answer is none of the options.
@@ -191,22 +186,12 @@ class Prediction(_Asked):
         elif self.chosen == answer:
             text, tone = tr("\u2713 You said: {right}. That is right.", right=right), "good"
         else:
-            text, tone = (
-                tr(
-                    "\u2717 You said: {labels}. It is: {right}", labels=self._labels[self.chosen], right=right
-                ),
-                "bad",
-            )
+            said = self._labels[self.chosen]
+            text, tone = tr("\u2717 You said: {labels}. It is: {right}", labels=said, right=right), "bad"
         self._show_verdict(f'<p class="question {tone}">{html.escape(text)}</p>', text)
 
-    def _record(self) -> dict[str, Any] | None:
-        chosen = self.chosen
-        if chosen is None:
-            return None
-        entry: dict[str, Any] = {"question": self.question, "options": self.options, "chosen": chosen}
-        if self._answer is not None:
-            entry |= {"actual": self._answer, "right": chosen == self._answer}
-        return entry
+    def _choice(self) -> tuple[str | None, dict[str, Any]]:
+        return self.chosen, {"options": self.options}
 
     def saved(self) -> str:
         """The question and its options as HTML."""
@@ -214,21 +199,12 @@ class Prediction(_Asked):
         return _boxed(f'<p class="question">{html.escape(tr(self.question))}</p><ul>{options}</ul>', "saved")
 
     def __repr__(self) -> str:
-        question = tr(self.question)
-        return "\n".join(
-            [
-                tr("Predict: {question}", question=question),
-                *(f"  - {label}" for label in self._labels.values()),
-            ]
-        )
+        question = tr("Predict: {question}", question=tr(self.question))
+        return "\n".join([question, *(f"  - {label}" for label in self._labels.values())])
 
 
 def predict(question: str, options: Sequence[object]) -> Prediction:
-    """Ask the learner for a prediction and show it at once.
-
-    Args:
-        question: What will happen?
-        options: The possible answers, two or more.
+    """Ask the learner for a prediction, one of two or more options, and show it at once.
 
     Returns:
         The prediction; call its `reveal(actual)` in a later cell.
@@ -247,7 +223,7 @@ Key = tuple[str, str]
 
 
 class _GridWidget(_PredictionWidget):
-    _esm = hiding_script(SCRIPT + (_HERE / "grid.js").read_text("utf-8"))
+    _esm = hiding_script(IN_SIGHT + (_HERE / "grid.js").read_text("utf-8"))
     question = traitlets.Unicode().tag(sync=True)
     rows = traitlets.List().tag(sync=True)
     columns = traitlets.List().tag(sync=True)
@@ -257,14 +233,7 @@ class _GridWidget(_PredictionWidget):
 
 
 class PredictionGrid(_Asked):
-    """A table of cells to predict; made by `predict_grid`.
-
-    Attributes:
-        rows: The row headings.
-        columns: The column headings.
-        choices: What a cell can be.
-        question: What is asked, above the grid.
-    """
+    """A table of cells to predict; made by `predict_grid`."""
 
     def __init__(
         self,
@@ -309,10 +278,7 @@ class PredictionGrid(_Asked):
         return {key: choices[cell] for key, cell in filled if cell}
 
     def reveal(self, actual: Mapping[Key, str]) -> None:
-        """Show the answers, coloured by right and wrong, and the score if anything was predicted.
-
-        Args:
-            actual: For each (row, column) one of the choices.
+        """Show the answer for each (row, column), coloured by right and wrong, and the score if there is one.
 
         Raises:
             ClaimBroken: A cell is missing, or its answer is none of the choices.
@@ -341,16 +307,10 @@ class PredictionGrid(_Asked):
         text = self._text(marks) + (f"\n{score}" if score else "")
         self._show_verdict(body, text)
 
-    def _record(self) -> dict[str, Any] | None:
+    def _choice(self) -> tuple[list[str] | None, dict[str, Any]]:
         guess = self.chosen
-        if not guess:
-            return None
-        chosen = [guess.get(key, "") for key in self._keys()]
-        entry: dict[str, Any] = {"question": self.question, "chosen": chosen}
-        entry |= {"rows": self.rows, "columns": self.columns, "choices": self.choices}
-        if self._answer is not None:
-            entry |= {"actual": self._answer, "right": chosen == self._answer}
-        return entry
+        cells = [guess.get(key, "") for key in self._keys()] if guess else None
+        return cells, {"rows": self.rows, "columns": self.columns, "choices": self.choices}
 
     def _lines(self, cells: Sequence[str]) -> list[list[str]]:
         width = len(self.columns)
@@ -377,11 +337,9 @@ class PredictionGrid(_Asked):
         right = self._labels[actual]
         if guess is None:
             return right
-        return (
-            f"\u2713 {right}"
-            if guess == actual
-            else "\u2717 " + tr("{right} (you said {labels})", right=right, labels=self._labels[guess])
-        )
+        if guess == actual:
+            return f"\u2713 {right}"
+        return "\u2717 " + tr("{right} (you said {labels})", right=right, labels=self._labels[guess])
 
     def _keys(self) -> list[Key]:
         return [(row, column) for row in self.rows for column in self.columns]
@@ -411,12 +369,6 @@ def predict_grid(
     rows: Sequence[str], columns: Sequence[str], choices: Sequence[str], *, question: str = ""
 ) -> PredictionGrid:
     """Ask for a whole table of predictions and show it at once; a click moves a cell on to the next choice.
-
-    Args:
-        rows: The row headings.
-        columns: The column headings.
-        choices: What a cell can be.
-        question: What is asked, above the grid.
 
     Returns:
         The grid; call its `reveal({(row, column): choice})` in a later cell.

@@ -21,8 +21,7 @@ from typing import Any
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import read_untrusted, remove_untrusted
 from onnxlab.kit.exercise import Exercise, lab
-from onnxlab.kit.outcome import Finding, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.kit.work import LARGEST
 from onnxlab.message import Message
 from onnxlab_class.grading.private_judges import NONE, JudgeBroken, PrivateJudges, with_titles
@@ -61,7 +60,7 @@ STUMBLE_MESSAGE = "The judge could not make sense of what was handed in"
 """How the message begins where a judge of the course raised something else than `Wrong`."""
 _FOLDERS = {str(folder) for package in PACKAGES for folder in package.parents[:2]}
 _OWN_PLACES = sorted({sys.prefix, sys.base_prefix, *_FOLDERS}, key=len, reverse=True)
-_MOST_FILES = 150  # of one exercise; the right answers make at most 70
+_MOST_FILES = 150  # of one exercise; the right answers make at most 110
 _MOST_BYTES = 128 << 20  # of all exercises of a submission; sparse files are short on the disk only once
 _LARGEST_RECORD = 1 << 20  # bytes of what a submission's process writes about an exercise
 _LARGEST_REPORT = 4 << 20  # bytes; two models in base64, and short texts
@@ -112,14 +111,9 @@ class Marks:
 
 
 def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSettings, slot: int = 0) -> Marks:
-    """Run a submission's cells and judge the files they write.
+    """Run the sources of a submission's code cells and judge the files they write.
 
-    Args:
-        cells: The sources of the code cells.
-        lab_name: The lab.
-        pool: The workers.
-        settings: The run's settings.
-        slot: A number that no other submission has at the same time; it chooses the submission's user.
+    The slot is a number that no other submission has at the same time; it chooses the submission's user.
 
     Raises:
         SandboxFailed: If a sandbox could not be built.
@@ -216,12 +210,7 @@ def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> 
     limit on time that an exercise had to itself.
 
     After each process that ended, the next one has half of its time: all together have twice the limit.
-
-    Args:
-        task: The exercises and the limits.
-        files: The submission's files, in a folder for each exercise.
-        pool: The workers.
-        settings: The run's settings.
+    The submission's files lie in a folder for each exercise.
 
     Raises:
         JudgeFailed: If the machine kept a judge from its work.

@@ -22,8 +22,7 @@ from typing import Any
 
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import cannot_write, remove_unfinished, write_atomically
-from onnxlab.kit.outcome import Evidence, Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Evidence, Outcome, Status
 from onnxlab.message import from_json
 from onnxlab_class.grading.submissions import Submission, safe_name
 
@@ -349,11 +348,9 @@ class Ledger:
 
 
 def read_evidence(folder: Path, name: str) -> Evidence | None:
-    """Read the graphs of a row; None if they are missing or damaged, as no points depend on them.
+    """Read the graphs of a row from its file, as in `Graded.evidence`.
 
-    Args:
-        folder: The output folder.
-        name: The file, as in `Graded.evidence`.
+    None if they are missing or damaged: no points depend on them.
     """
     if Path(name).name != name:
         return None

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from onnxlab.errors import OnnxLabError
 from onnxlab.files import CannotWrite
 from onnxlab.kit.exercise import lab
-from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab_class.grading.marking import Marks, RunSettings, mark, remove_leftovers
 from onnxlab_class.grading.private_judges import NONE, PrivateJudges
 from onnxlab_class.grading.results import Ledger, LedgerRefused

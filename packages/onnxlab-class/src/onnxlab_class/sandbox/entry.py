@@ -15,10 +15,10 @@ but for one: at level `landlock` it can see who runs. A test tries each:
     the grader by a datagram; see names appear in /tmp; list /tmp; list the grader's folder; enlarge the
     buffer of a socket; enlarge a pipe; send a descriptor away; keep pages in a pipe; reserve space on the
     disk; kill or stop itself; signal the grader; signal the watcher; have the kernel signal the grader;
-    trace the grader; trace the watcher; limit the grader; see the grader; read the grader's variables;
-    write the grader's memory; write the watcher's memory; use shared memory (/dev/shm); use shared memory
-    (System V); use queues of messages (System V); use memory without a process; make a namespace; open a
-    file by its handle; keep running after the end; fork more than allowed; pass for a limit reached
+    trace the grader or the watcher; limit the grader; see the grader; read the grader's variables; write
+    the memory of the grader or the watcher; use shared memory (/dev/shm); use shared memory (System V); use
+    queues of messages (System V); use memory without a process; make a namespace; open a file by its
+    handle; keep running after the end; fork more than allowed; pass for a limit reached
 
 This holds with every Landlock, from Linux 5.13: the seccomp filter refuses what an older Landlock does not
 control (see `landlock.py`). There is no third, weaker level: without Landlock, a submission that runs as the

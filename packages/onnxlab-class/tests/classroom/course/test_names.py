@@ -1,19 +1,15 @@
 """Learners named as a class's folders and labs, and as each other in another Unicode form."""
 
-import asyncio
 import csv
 import json
 import unicodedata
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from onnxlab import cli
 from onnxlab.kit.exercise import LABS, lab
-from onnxlab.kit.outcome import Outcome
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Outcome, Status
 from onnxlab_class.classroom.course.folder import _PRIVATE
 from onnxlab_class.classroom.hub.homes import give_feedback, take_labs
 from onnxlab_class.classroom.names import is_reserved
@@ -79,25 +75,6 @@ def test_names_of_places_and_labs_are_reserved_in_any_form(name):
 )
 def test_other_names_are_free(name):
     assert not is_reserved(name)
-
-
-def test_a_reserved_name_cannot_sign_in_and_is_told_so(tmp_path):
-    pytest.importorskip("jupyterhub")
-    from tornado.web import HTTPError
-
-    from onnxlab_class.classroom.hub.accounts import Accounts, Passwords
-    from onnxlab_class.classroom.hub.authenticator import RoomAuthenticator
-
-    door = RoomAuthenticator()
-    door.accounts, door.homes = Accounts(tmp_path / "accounts.json"), tmp_path
-    door.passwords = Passwords("seven-green-kites", "the-instructor-only-knows")
-    handler: Any = SimpleNamespace(request=SimpleNamespace(remote_ip="10.0.0.1"))
-    for name in ("submitted", " Learners ", "lab04", LAB, "settings"):
-        form = {"username": name, "password": "seven-green-kites", "pin": "2468"}
-        with pytest.raises(HTTPError, match="is the name of a folder of the class: take another one"):
-            asyncio.run(door.authenticate(handler, form))
-    form = {"username": "ada", "password": "seven-green-kites", "pin": "2468"}
-    assert asyncio.run(door.authenticate(handler, form))["name"] == "ada"
 
 
 def test_everybodys_own_lab_is_taken_whatever_they_are_called(homes, tmp_path):

@@ -44,14 +44,3 @@ def refused(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_nbgrader_takes_every_command_of_a_document(document, capsys):
     lines = commands(document.read_text(encoding="utf-8"))
     assert {command: why for command in lines if (why := refused(command, capsys))} == {}
-
-
-def test_a_command_that_nbgrader_does_not_take_would_be_found(capsys):
-    assert commands("`nbgrader's API`, `LATE=1 nbgrader collect lab`\n\n```\nnbgrader list\n```\n") == [
-        "list",
-        "collect lab",
-    ]
-    assert refused("release_feedback lab04_asinh --force", capsys) == "release_feedback has no --force"
-    assert refused("give_back lab04_asinh", capsys) == "there is no give_back"
-    assert "expected one argument" in refused("collect lab04_asinh --student", capsys)
-    assert refused("collect lab04_asinh --update --student=ada", capsys) == ""

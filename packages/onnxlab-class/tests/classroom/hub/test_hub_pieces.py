@@ -139,26 +139,6 @@ def test_a_port_in_use_is_named():
             address("127.0.0.1", other.getsockname()[1], None, None)
 
 
-def test_a_learners_work_is_never_overwritten(tmp_path):
-    home = tmp_path / "home"
-    first = {"labs/a.ipynb": b"one", "labs/b.ipynb": b"one", "notebooks/c.ipynb": b"one"}
-    assert len(bring_up_to_date(home, first).added) == 3
-    assert bring_up_to_date(home, first) == bring_up_to_date(home, first)
-    (home / "labs/a.ipynb").write_bytes(b"my work")
-    (home / "notebooks/c.ipynb").unlink()
-    second = dict.fromkeys(first, b"two")
-    changes = bring_up_to_date(home, second)
-    assert (home / "labs/a.ipynb").read_bytes() == b"my work"
-    assert (home / "labs/new-a.ipynb").read_bytes() == b"two"
-    assert (home / "labs/b.ipynb").read_bytes() == b"two"
-    assert (changes.added, changes.updated) == (("notebooks/c.ipynb",), ("labs/b.ipynb",))
-    assert changes.lines() == ["A new version is beside your own: labs/new-a.ipynb."]
-    again = bring_up_to_date(home, second)
-    assert again.added == again.updated == again.beside == ()
-    third = dict.fromkeys(first, b"three")
-    assert bring_up_to_date(home, third).beside == ("labs/new-2-a.ipynb",)
-
-
 def test_released_labs_lie_where_the_chapters_look_for_them(tmp_path):
     lab = tmp_path / "outbound" / "lab04_asinh"
     lab.mkdir(parents=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from class_support.adversaries import FULL, HONEST, Adversary, notebook_of
+from class_support.small_class import CLASS, RIGHT, WRONG, Learner, hand_in
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,16 +41,7 @@ for name in filter(str.isdigit, os.listdir("/proc")):
 if seen < 2:
     REACHED.append("the grader was not seen, so nothing was tried")
 """
-CURIOUS = Adversary(
-    "curious", FULL, before=_REACH, body='return g.op("Atan", x) if REACHED else g.op("Asinh", x)'
-)
-
-
-def hand_in(folder: Path, adversaries: tuple[Adversary, ...]) -> Path:
-    for adversary in adversaries:
-        (folder / adversary.name).mkdir(parents=True)
-        (folder / adversary.name / "lab04_asinh.ipynb").write_bytes(notebook_of(adversary))
-    return folder
+CURIOUS = Learner("curious", before=_REACH, body=f"if REACHED: {WRONG}\n    {RIGHT}")
 
 
 @pytest.fixture
@@ -78,9 +69,8 @@ def graded(folder: Path, home: Path, *options: str) -> dict[str, int]:
 
 
 def test_the_same_marks(shared_folder: Path) -> None:
-    students = (HONEST[0], HONEST[2], HONEST[4])
-    points = graded(hand_in(shared_folder / "class", students), shared_folder / "home")
-    assert points == {student.name: student.points for student in students}
+    points = graded(hand_in(shared_folder / "class", CLASS[:3]), shared_folder / "home")
+    assert points == {student.name: student.points for student in CLASS[:3]}
 
 
 def test_even_unconfined_the_graders_memory_is_out_of_reach(shared_folder: Path) -> None:
@@ -88,4 +78,4 @@ def test_even_unconfined_the_graders_memory_is_out_of_reach(shared_folder: Path)
     points = graded(
         hand_in(shared_folder / "class", (CURIOUS,)), shared_folder / "home", "--isolation", "none"
     )
-    assert points == {"curious": FULL}
+    assert points == {CURIOUS.name: CURIOUS.points}

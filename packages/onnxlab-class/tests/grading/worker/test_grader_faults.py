@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from class_support.adversaries import HONEST, Adversary
 from class_support.forgers import CRASH, ENDLESS
-from class_support.small_class import FULL, LAB, Learner, hand_in, marks
+from class_support.small_class import FULL, LAB, REST, Learner, hand_in, marks
 from onnxlab import cli
 from onnxlab.kit.exercise import Judges, exercise, lab
 from onnxlab.kit.work import Work
@@ -27,6 +26,7 @@ from onnxlab_class.grading.worker.client import ForkServerPool, WorkerPool
 from onnxlab_class.grading.worker.report import Report
 from onnxlab_class.grading.worker.task import Task, report_file
 from onnxlab_class.sandbox.entry import Level, strongest
+from onnxlab_class.sandbox.users import submission_user
 from onnxlab_class.sandbox.watcher import Limits, descendants
 
 pytestmark = [
@@ -35,12 +35,12 @@ pytestmark = [
 ]
 LIMITS = Limits(wall=120.0, cpu=60)
 RIGHT = Learner("right")
-# Writes another model in place of the one that was exported.
+# Writes another model in place of each that was exported.
 REPLACED = """
 from onnxlab.kit.work import Work
 really = Work.write_model
 def write_model(self, name, model):
-    really(self, name, model if name != "asinh" else bad())
+    really(self, name, bad())
 Work.write_model = write_model
 """
 
@@ -137,7 +137,7 @@ def private_judges(fault: str) -> PrivateJudges:
 
 
 def graded(
-    tmp_path: Path, *students: Adversary, pool: WorkerPool, level: Level | None = None, judges=NONE
+    tmp_path: Path, *students: Learner, pool: WorkerPool, level: Level | None = None, judges=NONE
 ) -> tuple[dict[str, int], dict[tuple[str, str], str]]:
     with Ledger(tmp_path / "out", facts("")) as ledger:
         intake = find(hand_in(tmp_path / "class", students))
@@ -221,8 +221,7 @@ def test_a_private_judge_that_ends_its_process_is_no_mark(tmp_path, pool, monkey
 
 def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch):
     monkeypatch.setattr("onnxlab_class.grading.run.ATTEMPTS", 1)
-    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
+    monkeypatch.setattr(marking, "_judge_limits", lambda limits: replace(limits, wall=3.0, cpu=4))
     judges = private_judges("time.sleep(600)")
     points, failures = graded(tmp_path, RIGHT, level=strongest(), judges=judges, pool=pool)
     assert points == {}
@@ -232,33 +231,28 @@ def test_a_private_judge_that_never_ends_is_no_mark(tmp_path, pool, monkeypatch)
 
 def test_what_crashes_its_judge_again_and_again_is_the_submissions(tmp_path, shared, capsys):
     folder, out = tmp_path / "class", tmp_path / "out"
-    # Each writes a model that crashes ONNX Runtime in place of its own.
-    lost = ("asinh-symbolic", "asinh-translation")
-    left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
-    points, failures = graded(
-        tmp_path, Adversary("eve", left, before=REPLACED + CRASH), RIGHT, level=strongest(), pool=shared
-    )
+    eve = Learner("eve", REST, before=REPLACED + CRASH)
+    points, failures = graded(tmp_path, eve, RIGHT, level=strongest(), pool=shared)
     assert failures == {}
-    assert points == {"eve": left, RIGHT.name: FULL}
+    assert points == {eve.name: eve.points, RIGHT.name: RIGHT.points}
     capsys.readouterr()
     assert cli.main(["grade", str(folder), "--out", str(out)]) == 0
     output = capsys.readouterr().out
-    assert (
-        "eve, lab04_asinh, asinh-symbolic: What was made crashes ONNX Runtime or onnx (Segmentation fault"
-        in output
-    )
+    crashed = "What was made crashes ONNX Runtime or onnx (Segmentation fault"
+    assert f"eve, {LAB}, max-unpool-symbolic: {crashed}" in output
 
 
-def test_what_never_ends_in_its_judge_is_the_submissions(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr(marking, "JUDGE_SECONDS", 4)
-    monkeypatch.setattr(sys.modules[__name__], "LIMITS", Limits(wall=120.0, cpu=4))
-    lost = ("asinh-symbolic", "asinh-translation")
-    left = HONEST[0].points - sum(exercise(name)[1].points for name in lost)
-    eve = Adversary("eve", left, before=REPLACED + ENDLESS)
-    points, failures = graded(tmp_path, eve, RIGHT, level=strongest(), pool=pool)
-    assert (points, failures) == ({"eve": left, RIGHT.name: FULL}, {})
-    with Ledger(tmp_path / "out", facts("")) as ledger:
-        messages = {row.exercise: row.outcome["message"] for row in ledger.rows() if row.student == "eve"}
+def test_what_never_ends_in_its_judge_is_the_submissions(tmp_path, pool):
+    exec(ENDLESS, made := {})
+    asinh = lab("lab04_asinh")
+    ids = tuple(exercise.id for exercise in asinh.exercises)
+    for name in ids:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "asinh.onnx").write_bytes(made["bad"]().SerializeToString())
+    level = strongest()
+    task = Task("1", "judge", "", asinh.name, ids, 1, level, Limits(cpu=2), submission_user(0))
+    reports = marking._judge(task, tmp_path, pool, marking.RunSettings(1, level, LIMITS))
     # The first had the time to itself, so that it gets no second try; the next has half of it.
-    assert "(it did not finish in 4 seconds of CPU time)" in messages["asinh-symbolic"]
-    assert "(it did not finish in 2 seconds of CPU time)" in messages["asinh-translation"]
+    assert [reports[name].crashed for name in ids] == [
+        f"it did not finish in {seconds} seconds of CPU time" for seconds in (2, 1)
+    ]

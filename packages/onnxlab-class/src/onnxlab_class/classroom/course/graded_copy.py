@@ -21,8 +21,7 @@ import nbformat
 
 from onnxlab.course.notebooks import Notebook
 from onnxlab.files import remove_unfinished, write_atomically
-from onnxlab.kit.outcome import Evidence
-from onnxlab.kit.status import Status
+from onnxlab.kit.outcome import Evidence, Status
 from onnxlab.plain_text import plain
 from onnxlab_class.grading.reports import Picture, exercise_section
 from onnxlab_class.grading.results import Graded

@@ -3,20 +3,21 @@
 The pins name every package of every Python and system, so nothing has to be resolved.
 """
 
+import contextlib
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.tags import compatible_tags, cpython_tags, mac_platforms
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from onnxlab.errors import OnnxLabError
@@ -31,6 +32,18 @@ SYSTEMS = {
     "windows": ("nt", "win32", "Windows", "AMD64"),
 }
 _NOTE = "INSTALL-OFFLINE.txt"
+_NOTE_TEXT = """\
+ONNX Lab, to be installed without the network
+
+1. Copy this whole folder to the laptop, to a place where you may write.
+2. Python has to be installed on it already. The wheels are for:
+{machines}
+3. In the folder, run `python3 course.py`; on Windows, `py course.py`.
+
+It makes .venv, installs from the folder wheelhouse and opens JupyterLab; it takes 2 GB.
+The folder wheelhouse may be deleted afterwards. In an environment of your own, run instead:
+    pip install --no-index --find-links wheelhouse -r {file}
+"""
 _BYTES = 1_200_000_000  # of one target's wheels, with room to spare
 
 
@@ -56,12 +69,25 @@ class Target:
 
     @property
     def platforms(self) -> list[str]:
-        """The platform tags for pip, which fills in older ones for macOS only."""
-        if self.system in ("windows", "macos-arm64"):
-            return ["win_amd64" if self.system == "windows" else "macosx_14_0_arm64"]
+        """The platform tags of the wheels that it takes."""
+        if self.system == "windows":
+            return ["win_amd64"]
+        if self.system == "macos-arm64":
+            return list(mac_platforms((14, 0), "arm64"))
         # glibc 2.28 is of 2018: Debian 10, Ubuntu 20.04, RHEL 8; what PyTorch itself asks for.
         names = [*(f"manylinux_2_{minor}" for minor in range(28, 4, -1)), "manylinux2014", "manylinux2010"]
         return [f"{name}_{SYSTEMS[self.system][3]}" for name in [*names, "manylinux1", "linux"]]
+
+    def lacking(self, pins: Iterable[str], wheels: Iterable[Path]) -> list[str]:
+        """Return the pins of which none of some wheels can be installed on this machine."""
+        version, digits = [int(part) for part in self.python.split(".")], self.python.replace(".", "")
+        tags = {
+            *cpython_tags(version, [f"cp{digits}"], self.platforms),
+            *compatible_tags(version, f"cp{digits}", self.platforms),
+        }
+        parsed = [parse_wheel_filename(wheel.name) for wheel in wheels]
+        present = {(name, release.public) for name, release, _, supported in parsed if supported & tags}
+        return [pin for pin in pins if _name_and_version(pin) not in present]
 
 
 def this_target() -> Target:
@@ -94,7 +120,7 @@ def pins_for(text: str, target: Target) -> list[str]:
 
 
 def make_wheelhouse(
-    root: Path, folder: Path, targets: Sequence[Target], file: str, progress: Callable[[str], None] = print
+    root: Path, folder: Path, targets: Sequence[Target], file: str
 ) -> dict[Target, list[str]]:
     """Make the folder, or update it: wheels that are there and intact are not downloaded again.
 
@@ -103,7 +129,6 @@ def make_wheelhouse(
         folder: A new or empty folder, or one of an earlier run.
         targets: The machines; those of an earlier run stay.
         file: The name of the requirements file.
-        progress: Called with a line before each step.
 
     Returns:
         For each machine, the pins without a wheel.
@@ -120,40 +145,34 @@ def make_wheelhouse(
     all_targets = sorted({*targets, *(_targets(folder) if (folder / _NOTE).exists() else [])})
     free, present = shutil.disk_usage(house).free, sum(path.stat().st_size for path in house.glob("*.whl"))
     if free + present < _BYTES * len(all_targets):
-        why = f"It takes about {_BYTES * len(all_targets) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free."
         raise WheelhouseRefused(
             f"There is not enough free disk space for {house}.",
-            why,
+            f"It takes about {_BYTES * len(all_targets) / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free.",
             "Free some space, or name fewer machines.",
         )
-    _write_note(folder, all_targets, file)
-    progress("the course's files")
+    machines = "\n".join(f"  - {target}" for target in all_targets)
+    (folder / _NOTE).write_text(_NOTE_TEXT.format(machines=machines, file=file), "utf-8")
     _copy_course(root, folder)
-    for path in _damaged(house):
-        path.unlink()
     text = (folder / file).read_text("utf-8")
     needed = {target: pins_for(text, target) for target in all_targets}
-    versions = {(_name(pin), pin.partition("==")[2]) for pins in needed.values() for pin in pins}
-    for path in house.glob("*.whl"):  # the pins may have moved
+    current = {_name_and_version(pin) for pins in needed.values() for pin in pins}
+    for path in house.glob("*.whl"):
         name, version, *_ = parse_wheel_filename(path.name)
-        if (name, version.public) not in versions:
+        if not _is_intact(path) or (name, version.public) not in current:  # the pins may have moved
             path.unlink()
     lacking = {}
     for target, pins in needed.items():
-        progress(f"{target}: {len(pins)} packages")
-        torch = [pin for pin in pins if pin.startswith("torch==")]
-        if target.system.startswith("linux") and not any(
-            house.glob(f"torch-*{SYSTEMS[target.system][3]}.whl")
-        ):
-            command = [sys.executable, "-P", "-m", "pip", "config", "list"]
-            settings = subprocess.run(command, capture_output=True, text=True).stdout
-            own = os.environ.get(INDEX_VARIABLE, "")
-            # A configured index takes precedence over PyTorch's.
-            if own or not re.search(r"(index-url|find-links|no-index)\s*=", settings):
-                # Without an answer, the ordinary index.
-                links = ["--find-links", own] if own else []
-                _pip(torch, target, house, "--index-url", own or CPU_INDEX, *links)
-        lacking[target] = _fill(pins, target, house)
+        todo = target.lacking(pins, house.glob("*.whl"))
+        print(f"{target}: {len(todo)} of {len(pins)} packages to download ...", flush=True)
+        torch = [pin for pin in todo if pin.startswith("torch==")]
+        own_index = os.environ.get(INDEX_VARIABLE, "")
+        # Without CUDA. A configured index takes precedence over PyTorch's.
+        if torch and target.system.startswith("linux") and (own_index or not _has_own_index()):
+            links = [f"--find-links={own_index}"] if own_index else []
+            with contextlib.suppress(WheelhouseRefused):  # without an answer, the ordinary index
+                _download(torch, target, house, f"--index-url={own_index or CPU_INDEX}", *links)
+        _download(target.lacking(todo, house.glob("*.whl")), target, house)
+        lacking[target] = target.lacking(pins, house.glob("*.whl"))
     return lacking
 
 
@@ -161,7 +180,7 @@ def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
     """Check a wheelhouse, without the network and without a change.
 
     Returns:
-        For each machine the pins without a wheel; and the names of damaged wheels.
+        For each machine the pins without an intact wheel; and the names of damaged wheels.
 
     Raises:
         WheelhouseRefused: The folder is not a wheelhouse.
@@ -173,61 +192,56 @@ def check_wheelhouse(folder: Path) -> tuple[dict[Target, list[str]], list[str]]:
             f"Make it with: onnxlab class wheelhouse {folder}",
         )
     file = re.findall(r"-r (requirements\S*)", (folder / _NOTE).read_text("utf-8"))[0]
-    text, house = (folder / file).read_text("utf-8"), folder / "wheelhouse"
-    damaged = _damaged(house)
-    damaged_names = {parse_wheel_filename(path.name)[0] for path in damaged}  # pip would stop at them
-    lacking = {}
-    for target in _targets(folder):
-        pins = [pin for pin in pins_for(text, target) if _name(pin) not in damaged_names]
-        lacking[target] = _fill(pins, target, house, "--no-index")
+    text, wheels = (folder / file).read_text("utf-8"), sorted((folder / "wheelhouse").glob("*.whl"))
+    damaged = [path for path in wheels if not _is_intact(path)]
+    intact = [path for path in wheels if path not in damaged]
+    lacking = {target: target.lacking(pins_for(text, target), intact) for target in _targets(folder)}
     return lacking, [path.name for path in damaged]
 
 
-def _name(pin: str) -> str:
-    return canonicalize_name(pin.partition("==")[0])
+def _name_and_version(pin: str) -> tuple[str, str]:
+    name, _, version = pin.partition("==")
+    return canonicalize_name(name), version
 
 
-def _fill(pins: list[str], target: Target, house: Path, *options: str) -> list[str]:
-    """Download the wheels that are missing; return the pins that have none for that machine."""
-    lacking: list[str] = []
-    while todo := [pin for pin in pins if pin not in lacking]:
-        code, output = _pip(todo, target, house, *options)
-        if code == 0:
-            break
-        refused = re.findall(r"No matching distribution found for (\S+)", output)
+def _has_own_index() -> bool:
+    command = [sys.executable, "-P", "-m", "pip", "config", "list"]
+    settings = subprocess.run(command, capture_output=True, text=True).stdout
+    return re.search(r"(index-url|find-links|no-index)[.'\"]*\s*=", settings) is not None
+
+
+def _download(pins: list[str], target: Target, house: Path, *options: str) -> None:
+    """Download the wheels of pins, but for those of which the index has none for that machine."""
+    command = [sys.executable, "-P", "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
+    command += ["--progress-bar=off", "--retries=2", "--no-deps", "--only-binary=:all:"]
+    command += ["--implementation=cp", f"--python-version={target.python}", f"--dest={house}"]
+    command += [*(f"--platform={name}" for name in target.platforms), *options]
+    while pins:  # pip stops at the first that there is not
+        done = subprocess.run([*command, *pins], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode == 0:
+            return
+        refused = re.findall(r"No matching distribution found for (\S+)", done.stdout)
         # pip also says "No matching distribution" if the index does not answer.
-        silent = re.search(r".*(connection broken|Could not fetch|CERTIFICATE_VERIFY|[Tt]imed out).*", output)
-        if silent or not set(refused) & set(todo):
-            why = silent[0] if silent else output.strip().splitlines()[-1]
-            then = "Check the network and the disk; the same command then goes on where it was."
+        silent = re.search(
+            r".*(connection broken|Could not fetch|CERTIFICATE_VERIFY|[Tt]imed out).*", done.stdout
+        )
+        if silent or not set(refused) & set(pins):
+            why = silent[0] if silent else done.stdout.strip().splitlines()[-1]
             raise WheelhouseRefused(
-                f"The wheels for {target} could not be downloaded.", f"pip said: {why.strip()[:200]}", then
+                f"The wheels for {target} could not be downloaded.",
+                f"pip said: {why.strip()[:200]}",
+                "Check the network and the disk; the same command then goes on where it was.",
             )
-        lacking += refused
-    return lacking
+        pins = [pin for pin in pins if pin not in refused]
 
 
-def _pip(pins: Sequence[str], target: Target, house: Path, *options: str) -> tuple[int, str]:
-    quiet = ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=2"]
-    what = ["--no-deps", "--only-binary=:all:", "--implementation=cp", f"--python-version={target.python}"]
-    command = [sys.executable, "-P", "-m", "pip", "download", *quiet, *what]
-    command += [f"--platform={name}" for name in target.platforms]
-    command += [f"--dest={house}", f"--find-links={house}", *options, *pins]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode, done.stdout
-
-
-def _damaged(house: Path) -> list[Path]:
-    """Return the wheels that an interrupted run or a bad disk has damaged."""
-
-    def intact(path: Path) -> bool:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return archive.testzip() is None
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-            return False
-
-    return [path for path in sorted(house.glob("*.whl")) if not intact(path)]
+def _is_intact(wheel: Path) -> bool:
+    """Tell whether neither an interrupted run nor a bad disk has damaged a wheel."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.testzip() is None
+    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile):
+        return False
 
 
 def _targets(folder: Path) -> list[Target]:
@@ -235,35 +249,13 @@ def _targets(folder: Path) -> list[Target]:
     return [Target(*line) for line in lines]
 
 
-def _write_note(folder: Path, targets: Sequence[Target], file: str) -> None:
-    machines = "\n".join(f"  - {target}" for target in targets)
-    lines = (
-        "ONNX Lab, to be installed without the network",
-        "",
-        "1. Copy this whole folder to the laptop, to a place where you may write.",
-        "2. Python has to be installed on it already. The wheels are for:",
-        machines,
-        "3. In the folder, run `python3 course.py`; on Windows, `py course.py`.",
-        "",
-        "It makes .venv, installs from the folder wheelhouse and opens JupyterLab; it takes 2 GB.",
-        "The folder wheelhouse may be deleted afterwards. In an environment of your own, run instead:",
-        f"    pip install --no-index --find-links wheelhouse -r {file}",
-        "",
-    )
-    (folder / _NOTE).write_text("\n".join(lines), "utf-8")
-
-
 def _copy_course(root: Path, folder: Path) -> None:
-    """Copy the committed files of the course into the folder, over those of an earlier run."""
-    with tempfile.TemporaryFile() as file:
-        try:
-            command = ["git", "archive", "HEAD"]
-            subprocess.run(command, cwd=root, stdout=file, stderr=subprocess.PIPE, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            reason = getattr(error, "stderr", b"") or str(error).encode()
-            msg = f"The course's files could not be taken from {root}."
-            why = f"git said: {reason.decode(errors='replace').strip()[:200]}"
-            raise WheelhouseRefused(msg, why, "Run this in a clone of the course.") from None
-        file.seek(0)
-        with tarfile.open(fileobj=file) as archive:
-            archive.extractall(folder, filter="data")
+    """Copy the files that git has into the folder, over those of an earlier run."""
+    command = ["git", "checkout-index", "--all", "--force", f"--prefix={folder.absolute()}/"]
+    try:
+        subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = getattr(error, "stderr", "") or str(error)
+        msg = f"The course's files could not be taken from {root}."
+        why = f"git said: {reason.strip()[:200]}"
+        raise WheelhouseRefused(msg, why, "Run this in a clone of the course.") from None

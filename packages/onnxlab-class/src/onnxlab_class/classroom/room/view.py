@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlab.kit.exercise import Exercise
-from onnxlab.kit.status import USABLE, Status
+from onnxlab.kit.outcome import USABLE, Status
 from onnxlab.language import tr
 from onnxlab.plain_text import escape_formula, plain
 from onnxlab_class.classroom.room.progress_files import OptedOut, ProgressFile, ProgressFiles

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from onnxlab.diagnosis.messages import explain
-from tests.support.page_answers import require_same
+from tests.diagnosis.page_answers import require_same
 
 Program = Callable[[bool], object]
 """It is told whether to follow the advice."""
