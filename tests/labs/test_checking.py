@@ -78,25 +78,29 @@ def test_an_interrupt_is_the_learners_own():
         rated(answer)
 
 
-@pytest.mark.parametrize("catches", [(), (Exception,)], ids=["loops", "catches every Exception"])
-def test_endless_answer_is_left(catches):
+def sleeping(g, x):
+    time.sleep(60)
+
+
+def looping(*caught):
     def answer(g, x):
         while True:
-            with contextlib.suppress(*catches):
+            with contextlib.suppress(*caught):
                 time.sleep(0.01)
 
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer", [looping(), looping(Exception), sleeping], ids=["loops", "catches every Exception", "sleeps"]
+)
+def test_endless_answer_is_left(answer):
     started = time.monotonic()
     outcome = rated(answer, QUICK)
     assert outcome.status is Status.TIMED_OUT
     assert time.monotonic() - started < 50
     assert "0.5 seconds" in outcome.message
     assert rated(right).passed  # the process is as usable as before
-
-
-def test_a_sleeping_answer_is_left():
-    started = time.monotonic()
-    assert rated(lambda g, x: time.sleep(60), QUICK).status is Status.TIMED_OUT
-    assert time.monotonic() - started < 50
 
 
 def test_what_is_printed_is_counted_and_its_end_is_kept(capsys):
@@ -167,7 +171,15 @@ def test_nothing_made_gives_nothing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "junk", [b"", b"junk", b"\x08\x07", b'{"a": 1}', b"[1, 2, null]", b"null", b'"text"']
+    "junk",
+    [
+        b"junk",
+        b"null",
+        *(
+            pytest.param(junk, marks=pytest.mark.release)
+            for junk in (b"", b"\x08\x07", b'{"a": 1}', b"[1, 2, null]", b'"text"')
+        ),
+    ],
 )
 def test_junk_in_the_folder_is_refused(tmp_path, junk):
     """Whatever a submission writes in place of the files, a judge says so and does not raise."""

@@ -231,11 +231,10 @@ def test_an_exercise_says_whether_it_needs_torch_export(name, tmp_path, monkeypa
     monkeypatch.setattr(exporting, "export", export)
     monkeypatch.setattr(torch.onnx, "export", exported_by_the_answer)
     for right in CONTRACTS[name].right:
-        for seed in range(2):
-            answers = dict(zip(record.answers, right, strict=True))
-            produce(
-                replace(record, torch_export=False), answers, Work(tmp_path, questions_seed(record, seed))
-            )
+        answers = dict(zip(record.answers, right, strict=True))
+        produce(replace(record, torch_export=False), answers, Work(tmp_path, questions_seed(record, 0)))
+        if Exporter.TORCH_EXPORT in exporters:
+            break
     assert record.torch_export == (Exporter.TORCH_EXPORT in exporters)
 
 

@@ -144,7 +144,6 @@ CONTRACTS = {
             WrongAnswer("x is clamped", loop({_FOR: f"x = x.clamp(-50.0, 50.0){_LINE}{_FOR}"}), "compare, clamp, multiply"),
             WrongAnswer("writes to the step", (zeroing_the_step,), "The step that was passed in has changed"),
             WrongAnswer("runs at least once", loop({_FOR: f"{_ROUND}{_LINE}for _ in range(n - 1)"}), "what is left of x when n is 0"),
-            WrongAnswer("transposed at the end", loop({"return x": "return x.t()"}), "gives shape"),
             WrongAnswer("a Python loop for torch.export", (CountedTensor,), "range(int(n))", Status.ERROR),
             WrongAnswer("never counts", loop({_FOR: f"i = 0{_LINE}while i < n"}), "Your module has not come to an end"),
             WrongAnswer("jumps over the end", (WhileLoopInTwos,), "With n = 1, ONNX Runtime has not"),
@@ -155,7 +154,6 @@ CONTRACTS = {
         wrong=(
             WrongAnswer("traced: one side is left", branch({_BRANCH: "Branch()"}), "There is no If in the graph"),
             WrongAnswer("cond for both", branch({_CHOICE: ""}), "FX to torch.jit.trace"),
-            WrongAnswer("a script for both", branch({"return Cond()" + _CHOICE: f"return {_BRANCH}"}), "a ScriptModule is not supported"),
             WrongAnswer("a plain if for torch.export", branch({"return Cond()": "return Branch()"}), "if bool(x.mean() > 0)"),
             WrongAnswer("cond as a picker", branch({_COND: "torch.cond(x.mean() > 0, lambda a, b: a.clone(), lambda a, b: b.clone(), (x - x.mean(), x.abs() + 1))"}), "is computed before the If"),
             WrongAnswer("where beside an idle If", branch({_COND: f"{_WHERE} * torch.cond(x.mean() > 0, lambda x: torch.ones_like(x), lambda x: torch.ones_like(x) + 0, (x,))"}), "it is computed after it"),

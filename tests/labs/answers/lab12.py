@@ -205,7 +205,6 @@ CONTRACTS = {
             WrongAnswer("the worst", best({"descending=True": "descending=False"}), "not the highest scores"),
             WrongAnswer("all of them", best({"[: self.k]": ""}), "another shape or type"),
             WrongAnswer("the first boxes", best({"boxes[order],": "boxes[: len(order)],"}), "a box does not belong to its score"),
-            WrongAnswer("scores as a column", best({", scores[order]": ", scores[order, None]"}), "best_scores has another shape"),
             WrongAnswer("by NumPy", best({_ORDER: "torch.from_numpy((-scores.detach().numpy()).argsort()[: self.k].copy())"}), "Are k rows left, the best first"),
             WrongAnswer("boxes only", best({", scores[order]": ""}), "a tuple or list was expected"),
         ),

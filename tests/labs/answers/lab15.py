@@ -162,13 +162,11 @@ CONTRACTS = {
     "carried-state": Contract(
         right=(carry(), (ByNetwork,), (Selected,)),
         wrong=(
-            WrongAnswer("c and h", carry({"seen[:, -frames.shape[1] :], h, c": "seen[:, -frames.shape[1] :], c, h"}), "next_h is wrong"),
             WrongAnswer("the state before the piece", carry({LSTM: "y, _ = n.lstm(y, (h, c))"}), "The LSTM returns its state (h, c) after the last time step"),
             WrongAnswer("frames from the start", carry({FRAMES: "seen[:, : frames.shape[1]]"}), "next_frames is wrong"),
             WrongAnswer("a kernel of four", carry({FRAMES: "seen[:, -3:]"}), "next_frames has another shape"),
             WrongAnswer("one layer", carry({LSTM: "y, (h, c) = n.lstm(y, (h[:1].expand(h.shape).contiguous(), c))"}), "the network of two layers"),
             WrongAnswer("the time of the example", carry({FRAMES: "seen[:, int(x.shape[1]) :]"}), "The example had the batch size"),
-            WrongAnswer("a loop over time", carry({LSTM: "ys = []\n        for t in range(y.shape[1]):\n            out, (h, c) = n.lstm(y[:, t : t + 1], (h, c))\n            ys.append(out)\n        y = torch.cat(ys, 1)"}), "The example had the batch size 1 and the length 1"),
             WrongAnswer("the state in the module", (Remembering,), "is wrong"),
             WrongAnswer("the output alone", carry({f", {FRAMES}, h, c": ""}), "Values that forward() returned: 1;"),
             WrongAnswer("no tanh", carry({"torch.tanh(n.conv(seen.transpose(1, 2)))": "n.conv(seen.transpose(1, 2))"}), "y is wrong"),

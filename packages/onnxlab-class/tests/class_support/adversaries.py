@@ -163,16 +163,6 @@ _CHEATS = (
     ),
     Learner("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
     Learner(
-        "writes into the package",
-        REST,
-        body=WRONG,
-        before=(
-            "import onnxlab, pathlib\n"
-            "p = pathlib.Path(onnxlab.__file__).parent / 'labs' / 'judging.py'\n"
-            "p.write_text(p.read_text() + '\\nrequire_numbers = lambda *a, **k: None\\n')"
-        ),
-    ),
-    Learner(
         "a constant in place of the model", REST, body=('return g.op("Constant", value_t=torch.zeros(2, 3))')
     ),
     Learner(

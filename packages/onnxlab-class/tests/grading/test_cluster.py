@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def fork_servers(parent: int) -> list[int]:
     return servers
 
 
-def rows(ledger: Ledger) -> list[object]:
+def rows(ledger: Ledger) -> list[dict[str, Any]]:
     """The rows without the times."""
     return [{**asdict(row), "seconds": 0, "outcome": {**row.outcome, "seconds": 0}} for row in ledger.rows()]
 
@@ -64,7 +64,7 @@ def intake(tmp_path_factory) -> Intake:
 
 
 @pytest.fixture(scope="module")
-def expected(intake, tmp_path_factory, pool) -> list[object]:
+def expected(intake, tmp_path_factory, pool) -> list[dict[str, Any]]:
     """The rows of a run on this machine."""
     with Ledger(tmp_path_factory.mktemp("here"), facts("full"), SEED) as ledger:
         grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2, pool=pool)
@@ -125,7 +125,33 @@ def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monk
         assert all("not 1.0" in reason for reason in ledger.failures.values())
 
 
+@pytest.mark.release  # the next one loses a worker, too
+def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):
+    with machines(tmp_path / "machines") as there:
+        first, second = there.worker("--no-nanny"), there.worker("--no-nanny")
+        servers: list[int] = []
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:
+                servers.extend(fork_servers(first.pid))
+                first.kill()
+                there.worker("--no-nanny")
+            if step.done == 3:
+                servers.extend(fork_servers(second.pid))
+                second.kill()  # the worker that joined does the rest
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=240)
+            grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+        assert servers
+        wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
+
+
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):
+    names = {student.name for student in CLASS[:4]}
+    few = replace(intake, submissions=[one for one in intake.submissions if one.student in names])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "onnxruntime.py").write_text("raise OSError('damaged')")
     with machines(tmp_path / "machines") as there:
@@ -154,9 +180,9 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
                         replace_the_good_worker()  # which has just been sent what the broken one failed on
 
             monkeypatch.setattr(cluster, "_watch", watch_and_note)
-            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS)
+            grade_on(client, few, ledger, level=strongest(), limits=LIMITS)
             assert ledger.failures == {}
-            assert rows(ledger) == expected
+            assert rows(ledger) == [row for row in expected if row["student"] in names]
             assert any("The fork server did not start" in problem for problem in problems)
             assert "Its worker is gone." in problems
         assert servers

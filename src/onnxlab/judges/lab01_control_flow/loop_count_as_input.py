@@ -31,7 +31,6 @@ from onnxlab.runtime.comparison import compare_outputs
 from onnxlab.runtime.session import feeds, open_session
 
 _ROUNDS = 5000  # that any right model does in a second
-_MODELS = ("repeated", "other")
 
 _EXPECTED = f"""<ir_version: 8, opset_import: ["" : 20]>
 repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
@@ -41,28 +40,19 @@ repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
         (int64 i, bool before, float[{ROWS}, {WIDTH}] state)
         => (bool after, float[{ROWS}, {WIDTH}] next)
     {{
-        turned = Gemm <transB = 1> (state, turn_weight, turn_bias)
+        %s
+        after = Identity (before)
+    }}>
+}}"""
+# The steps of the models, by their names.
+_STEPS = {
+    "repeated": """turned = Gemm <transB = 1> (state, turn_weight, turn_bias)
         positive = Relu (turned)
-        next = Gemm <transB = 1> (positive, shift_weight, shift_bias)
-        after = Identity (before)
-    }}>
-}}"""
-
-
-_EXPECTED_OTHER = f"""<ir_version: 8, opset_import: ["" : 20]>
-repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
-{{
-    go = Constant <value = bool {{1}}> ()
-    y = Loop (n, go, x) <body = iteration
-        (int64 i, bool before, float[{ROWS}, {WIDTH}] state)
-        => (bool after, float[{ROWS}, {WIDTH}] next)
-    {{
-        moved = Sub (state, centre)
+        next = Gemm <transB = 1> (positive, shift_weight, shift_bias)""",
+    "other": """moved = Sub (state, centre)
         turned = MatMul (moved, matrix)
-        next = Add (turned, centre)
-        after = Identity (before)
-    }}>
-}}"""
+        next = Add (turned, centre)""",
+}
 
 
 def _outputs_in_runtime(model: onnx.ModelProto, x: torch.Tensor, count: int) -> list[Array]:
@@ -105,7 +95,7 @@ def _outputs_in_runtime(model: onnx.ModelProto, x: torch.Tensor, count: int) -> 
 
 def judge_input(work: Work, random: np.random.Generator) -> None:
     """Require valid models in which x and n reach the result."""
-    for name in _MODELS:
+    for name in _STEPS:
         model = work.model(name)
         with judging.expecting(partial(_expected, work, name)):
             judging.require_valid(model)
@@ -211,11 +201,9 @@ def _repeated(module: Step | OtherStep) -> Callable[[torch.Tensor, int], torch.T
 
 
 def _expected(work: Work, name: str) -> bytes:
-    texts = {"repeated": _EXPECTED, "other": _EXPECTED_OTHER}
     state = steps(work.questions())[name].state_dict()
-    return judging.expected_model(
-        texts[name], {key.replace(".", "_"): values for key, values in state.items()}
-    )
+    weights = {key.replace(".", "_"): values for key, values in state.items()}
+    return judging.expected_model(_EXPECTED % _STEPS[name], weights)
 
 
 JUDGES = Judges(

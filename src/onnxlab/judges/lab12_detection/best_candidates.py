@@ -173,11 +173,7 @@ def _require_cases(
                     try:
                         outputs = list(map(np.asarray, session.run(None, feeds)))
                     except Exception as error:  # the runtime raises many kinds
-                        difference = Difference(
-                            Message("k = {k}, candidates: {count}", k=k, count=count),
-                            Message("boxes and scores"),
-                            Message("an error"),
-                        )
+                        difference = Difference(name, Message("boxes and scores"), Message("an error"))
                         msg = Message("ONNX Runtime stops: {reason}", reason=short_reason(error))
                         raise Wrong(msg, look_at, difference=difference, evidence=evidence(model)) from None
                     try:
