@@ -19,6 +19,10 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "site" / "models.toml"
 FOLDER = ROOT / "site" / "models"
+_BEFORE = """from onnxlab.exporters.export import remembered_torchlib
+_torchlib = remembered_torchlib()
+_torchlib.__enter__()  # half the time
+"""
 _KEPT = '''
 import json as _json
 from pathlib import Path as _Path
@@ -47,7 +51,7 @@ def write(row: dict[str, Any], folder: Path) -> None:
     last = next(number for number, cell in enumerate(chapter.cells) if cell.id == row["ran"])
     cells = [cell for cell in chapter.cells[: last + 1] if cell.cell_type == "code"]
     program = _KEPT.format(folder=str(folder)) + row["keep"]
-    chapter.cells = [*cells, nbformat.v4.new_code_cell(program)]
+    chapter.cells = [nbformat.v4.new_code_cell(_BEFORE), *cells, nbformat.v4.new_code_cell(program)]
     with tempfile.TemporaryDirectory() as place:
         NotebookClient(chapter, timeout=300, resources={"metadata": {"path": place}}).execute()
 

@@ -58,12 +58,6 @@ def answer(page: Page, number: int):
     return page.locator(".onnxlab-predict.answer").nth(number)
 
 
-def test_the_saved_form_steps_aside_for_the_live_one(questions: Notebook, page: Page):
-    expect(page.locator(".onnxlab-predict.live")).to_have_count(2)
-    for saved in page.locator(".onnxlab-predict.saved").all():
-        expect(saved).to_be_hidden()
-
-
 def test_a_click_is_shown_and_told_at_the_reveal(questions: Notebook, page: Page):
     options(page).nth(1).click()
     expect(options(page).nth(1)).to_have_attribute("aria-checked", "true")

@@ -592,14 +592,6 @@ def test_against_pytorch_the_first_wrong_size_is_named(tmp_path, body, severity,
     assert symptom.what.startswith(says)
 
 
-@pytest.mark.parametrize("name", ["no.such:module", f"{__name__}:NOTEBOOKS", "json:dumps"])
-def test_a_reference_that_is_none_says_so(tmp_path, name):
-    path = tmp_path / "relu.onnx"
-    path.write_bytes(text(RELU).SerializeToString())
-    with pytest.raises(NoReference, match="factory"):
-        list(compare_with(path, name))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "code", "says"),
@@ -611,17 +603,13 @@ def test_a_reference_that_is_none_says_so(tmp_path, name):
             "Run with drawn values at n = 1, 2, 3, 4, 5. Not compared with",
         ),
         (text(CUMSUM).SerializeToString(), 1, "Explained in chapter "),
-        (b"no model", 2, "is not an ONNX model"),
-        (None, 2, "There is no file"),
     ],
 )
-def test_the_exit_code_says_healthy_ill_or_unreadable(tmp_path, capsys, content, code, says):
+def test_the_exit_code_says_healthy_or_ill(tmp_path, capsys, content, code, says):
     path = tmp_path / "model.onnx"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     assert main(["doctor", str(path)]) == code
-    printed = capsys.readouterr()
-    assert says.format(size=len(content or b"")) in printed.out + printed.err
+    assert says.format(size=len(content)) in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -648,19 +636,23 @@ def test_what_pytorch_prints_is_kept_back_and_unnamed_values_are_said_so(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("factory", "says"),
+    ("name", "content", "says"),
     [
-        ("import sys; sys.exit(0)", "SystemExit"),
-        ("raise ValueError('not yet')", "ValueError: not yet"),
-        ("def other(): pass", "has no attribute 'make'"),
-        ("def make(): return 1, 2, 3", "too many values"),
+        ("net.py:make", "import sys; sys.exit(0)", "SystemExit"),
+        ("net.py:make", "raise ValueError('not yet')", "ValueError: not yet"),
+        ("net.py:make", "def other(): pass", "has no attribute 'make'"),
+        ("net.py:make", "def make(): return 1, 2, 3", "too many values"),
+        ("no.such:module", "", "ModuleNotFoundError"),
+        (f"{__name__}:NOTEBOOKS", "", "TypeError"),
+        ("json:dumps", "", "TypeError"),
     ],
 )
-def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, factory, says):
+def test_a_factory_that_gives_nothing_is_refused(tmp_path, monkeypatch, name, content, says):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(factory)
-    with pytest.raises(NoReference, match=r"net\.py:make is no factory") as refused:
-        reference("net.py:make")
+    (tmp_path / "net.py").write_text(content)
+    with pytest.raises(NoReference, match="is no factory") as refused:
+        reference(name)
+    assert name in str(refused.value)
     assert says in str(refused.value)
 
 

@@ -143,7 +143,7 @@ def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(inst
     output = installed.run("-m", "onnxlab.cli", "labs", "course")
     notebooks = [path for kind in ("notebooks", "labs") for path in ROOT.glob(f"{kind}/**/*.ipynb")]
     assert f"Notebooks copied to course: {len(notebooks)}." in output
-    path = installed.folder / "course" / "labs" / "lab01_control_flow.ipynb"
+    path = installed.folder / "course" / "labs" / "lab07_pooling_indices.ipynb"
     untouched = path.read_bytes()
     lab, solution = nbformat.read(path, 4), nbformat.read(ROOT / "solutions" / path.name, 4)
     answers = {cell.id: cell.source for cell in solution.cells}
@@ -152,16 +152,16 @@ def test_a_lab_from_the_wheel_runs_and_is_checked_outside_of_the_repository(inst
     nbformat.write(lab, path)
     installed.run_notebook(path, errors=True)
     checks = [texts(cell) for cell in nbformat.read(path, 4).cells if cell.source.startswith("check(")]
-    counted, branch = (exercise(name)[1].points for name in ("loop-count-as-input", "branch-on-data"))
-    assert f"loop-count-as-input: passed, {counted} of {counted} points" in checks[0]
-    assert re.search(rf"branch-on-data: .*0 of {branch} points", checks[1])
+    indices, unpool = (exercise(name)[1].points for name in ("to-global-indices", "max-unpool-symbolic"))
+    assert f"to-global-indices: passed, {indices} of {indices} points" in checks[0]
+    assert re.search(rf"max-unpool-symbolic: .*0 of {unpool} points", checks[1])
     worked_in = path.read_bytes()
 
     installed.run("-m", "onnxlab.cli", "labs", "course")
     assert path.read_bytes() == worked_in
-    installed.run("-m", "onnxlab.cli", "reset", "lab01", cwd=path.parent)
+    installed.run("-m", "onnxlab.cli", "reset", "lab07", cwd=path.parent)
     assert path.read_bytes() == untouched
-    assert path.with_name("lab01-before-reset_control_flow.ipynb").read_bytes() == worked_in
+    assert path.with_name("lab07-before-reset_pooling_indices.ipynb").read_bytes() == worked_in
 
 
 def test_both_editions_are_in_the_wheel(installed):
@@ -196,12 +196,12 @@ def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_the
     onnxlab = ("-m", "onnxlab.cli")
     folder = tmp_path / "taken" / "ada"
     folder.mkdir(parents=True)
-    shutil.copy(ROOT / "solutions" / "lab05_bitshift.ipynb", folder)
+    shutil.copy(ROOT / "solutions" / "lab07_pooling_indices.ipynb", folder)
     grade = ("grade", str(tmp_path / "taken"), "--out", str(tmp_path / "out"), "--isolation", "none")
-    points = lab("lab05").points
+    points = lab("lab07").points
     assert f"{points} of {points} points" in installed.run(*onnxlab, "check", str(folder))
     assert "Hint 1 of 3" in installed.run(*onnxlab, "hint", "asinh-symbolic")
-    assert "rshift-symbolic" in installed.run(*onnxlab, "progress")
+    assert "to-global-indices" in installed.run(*onnxlab, "progress")
     assert "chapter 07" in installed.run(*onnxlab, "why", "Exporting the operator 'aten::asinh' to ONNX")
     assert installed.run(*onnxlab, "--help").count("(needs onnxlab-class)") == 2
     for command in (grade, ("class", "serve", "my-class")):
@@ -211,6 +211,6 @@ def test_a_learner_has_every_command_but_those_of_a_class_until_its_wheel_is_the
         assert len(said) <= 3
     installed.install(class_wheel)
     assert "(needs onnxlab-class)" not in installed.run(*onnxlab, "--help")
-    count = len(lab("lab05").exercises)
+    count = len(lab("lab07").exercises)
     assert f"1 submission, 1 student; exercises: {count} passed" in installed.run(*onnxlab, *grade)
     assert (tmp_path / "out" / "feedback" / "ada.html").is_file()

@@ -114,16 +114,18 @@ def produced(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["onnx", "json", "npy"])
-def test_judge_survives_any_file(produced, kind):
+def test_judge_survives_any_file(produced, kind, request):
     """Every content stands in one of the files, and every file is missing once.
 
     Each judgement goes over all files of the exercise, so each content in each file would take
-    twenty minutes.
+    twenty minutes. Neighbours in FAMILIES share the contents out; with --all each takes all.
     """
     record, folder = produced
     work = Work(folder, questions_seed(record, 0))
     paths = sorted(folder.glob(f"*.{kind}"))
-    replacements = zip(contents(kind), itertools.cycle(paths))
+    everything = request.config.getoption("--all")
+    share = slice(None) if everything else slice(FAMILIES.index(record.id) % 2, None, 2)
+    replacements = zip(contents(kind)[share], itertools.cycle(paths))
     for content, path in [*replacements, *((None, path) for path in paths)]:
         before = path.read_bytes()
         try:

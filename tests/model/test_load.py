@@ -13,7 +13,6 @@ from onnx.parser import parse_model
 
 from onnxlab.errors import ExportFailed, ModelNotReadable
 from onnxlab.exporters.export import Exporter, export
-from onnxlab.exporters.silence import silenced
 from onnxlab.model.load import load, load_alone
 
 RELU = parse_model('<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
@@ -83,12 +82,6 @@ def test_every_form_of_a_model_is_taken(tmp_path):
 def test_a_fresh_export_is_taken():
     result = export(torch.nn.ReLU(), torch.ones(2), Exporter.TORCHSCRIPT)
     assert load(result).graph.node[0].op_type == "Relu"
-
-
-def test_an_onnx_program_is_taken():
-    with silenced():
-        program = torch.onnx.export(torch.nn.ReLU(), (torch.ones(2),), dynamo=True, verbose=False)
-    assert load(program).graph.node[0].op_type == "Relu"
 
 
 def test_a_failed_export_says_why():

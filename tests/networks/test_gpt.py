@@ -68,11 +68,9 @@ NAMES = ["tokens", *(f"past.{number}" for number in range(2 * gpt.LAYERS))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(1, 5, 4), (2, 5, 0)])
-def test_an_example_of_one_text_or_an_empty_cache_freezes_no_axis(tmp_path, sizes):
+def test_an_example_of_one_text_and_an_empty_cache_freezes_no_axis(tmp_path):
     network, file = gpt.load_trained(), tmp_path / "file.onnx"
-    batch, count, length = sizes
-    example = (torch.randint(0, 256, (batch, count)), gpt.cache(batch, length))
+    example = (torch.randint(0, 256, (1, 5)), gpt.cache(1, 0))
     named = {"input_names": NAMES, "dynamic_shapes": AXES, "external_data": False, "verbose": False}
     torch.onnx.export(network, example, file, dynamo=True, **named)
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])

@@ -71,10 +71,3 @@ def test_the_chinese_line_has_the_names_of_the_english_one_and_words_of_its_own(
         NAME.findall(" ".join(chinese))
     )
     assert re.search("[\u4e00-\u9fff]", "".join(chinese))
-
-
-@pytest.mark.parametrize(
-    "end", ["", "\n\n**Keywords:** Loop, If.\n\nMore.", " **Keywords:** Loop, If.", "\n\nLoop, If."]
-)
-def test_a_chapter_without_the_line_is_noticed(end):
-    assert keywords(f"**Next:** [03 Export arguments](03_export_arguments.ipynb){end}") == []

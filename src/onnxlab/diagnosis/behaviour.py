@@ -197,8 +197,7 @@ def checker(report: Report) -> Iterator[str | Symptom]:
             "custom",
         )
     elif report["error"]:
-        what = Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
-        yield what
+        yield Message("ONNX's checker refuses the file: {report}", report=plain(report["error"], 200))
 
 
 @finding(
@@ -303,15 +302,13 @@ def axes(report: Report) -> Iterator[str | Symptom]:
         return
     bad = next((size for size in refused if size > base or report["batch"]), None)
     if larger and all(size in refused for size in larger):
-        first = larger[0]
-        what = Message(
+        yield Message(
             "The axis {name!r} is declared dynamic, and only {base} runs: {first} fails, {refused}",
             name=name,
             base=base,
-            first=first,
-            refused=refused[first],
+            first=larger[0],
+            refused=refused[larger[0]],
         )
-        yield what
     elif bad is not None:
         runs = listing(sorted({base, *larger} - set(refused)))
         what = Message(

@@ -139,10 +139,7 @@ def answers() -> tuple[Answer, ...]:
 @cache
 def stages() -> dict[str, Stage]:
     """Return the stages by name: of two that fit one message, the first is the better."""
-    rows = [
-        {**row, "steps": tuple(row["steps"]), "frames": tuple(row["frames"])} for row in _table()["stage"]
-    ]
-    return {row["name"]: Stage(**row) for row in rows}
+    return {row["name"]: Stage(**_with_tuples(row)) for row in _table()["stage"]}
 
 
 def explain(text: str, most: int = 3) -> list[Answer]:

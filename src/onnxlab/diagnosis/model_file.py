@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -86,6 +87,11 @@ class ModelFile:
     def graphs(self) -> Iterator[onnx.GraphProto]:
         """Visit the main graph and every subgraph, with the bodies of functions where they are called."""
         return graphs(self.flat.graph)
+
+    @cached_property
+    def nodes(self) -> list[onnx.NodeProto]:
+        """The nodes of these graphs."""
+        return [node for graph in self.graphs() for node in graph.node]
 
 
 def read_model_file(path: Path) -> ModelFile:

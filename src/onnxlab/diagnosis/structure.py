@@ -37,14 +37,11 @@ def external_data(file: ModelFile) -> Iterator[str]:
     """Weights that cannot be read, or lie outside the model's folder."""
     broken = [tensor for tensor in file.tensors if tensor.problem]
     if broken:
-        first = broken[0]
-        yield (
-            Message(
-                "Weights that cannot be read: {count}. Of {name!r}, {first.problem}.",
-                count=len(broken),
-                name=plain(first.name, 60),
-                first=first,
-            )
+        yield Message(
+            "Weights that cannot be read: {count}. Of {name!r}, {first.problem}.",
+            count=len(broken),
+            name=plain(broken[0].name, 60),
+            first=broken[0],
         )
 
 
@@ -78,7 +75,7 @@ def broken_weights(file: ModelFile) -> Iterator[str | Symptom]:
 def _only_chosen(file: ModelFile) -> set[str]:
     """Return what only Where nodes read, as what they choose: a mark, put there on purpose."""
     chosen: defaultdict[str, set[bool]] = defaultdict(set)
-    for node in (node for graph in file.graphs() for node in graph.node):
+    for node in file.nodes:
         for place, name in enumerate(node.input):
             chosen[name].add(node.op_type == "Where" and place > 0)
     return {name for name, uses in chosen.items() if uses == {True}}
@@ -143,10 +140,10 @@ def negative_variances(file: ModelFile) -> Iterator[str]:
 )
 def overwriting_scatters(file: ModelFile) -> Iterator[str]:
     """Scatter nodes without a reduction, whose indices come from an input."""
-    given, nodes = _from_inputs(file), [node for graph in file.graphs() for node in graph.node]
+    given = _from_inputs(file)
     names = [
         label(node)
-        for node in nodes
+        for node in file.nodes
         if node.op_type in ("Scatter", "ScatterElements", "ScatterND")
         and not any(a.name == "reduction" and a.s not in (b"", b"none") for a in node.attribute)
         and node.input[1] in given
@@ -164,11 +161,10 @@ def overwriting_scatters(file: ModelFile) -> Iterator[str]:
 def whole_divisions(file: ModelFile) -> Iterator[str]:
     """Div of whole numbers that come from an input."""
     given, whole = _from_inputs(file), _whole_numbers(file)
-    nodes = [node for graph in file.graphs() for node in graph.node]
-    corrected = {tuple(node.input) for node in nodes if node.op_type == "Mod"}
+    corrected = {tuple(node.input) for node in file.nodes if node.op_type == "Mod"}
     names = [
         label(node)
-        for node in nodes
+        for node in file.nodes
         if node.op_type == "Div" and node.input[0] in given & whole and tuple(node.input) not in corrected
     ]
     if names:
@@ -185,9 +181,8 @@ def whole_divisions(file: ModelFile) -> Iterator[str]:
 def masked_rows(file: ModelFile) -> Iterator[str]:
     """Softmax over what a mask from an input can forbid altogether."""
     given, constants = _from_inputs(file), _constants(file)
-    nodes = [node for graph in file.graphs() for node in graph.node]
-    makers = {name: node for node in nodes for name in node.output}
-    guarded = {node.input[0] for node in nodes if node.op_type == "IsNaN"}
+    makers = {name: node for node in file.nodes for name in node.output}
+    guarded = {node.input[0] for node in file.nodes if node.op_type == "IsNaN"}
 
     def forbids(node: onnx.NodeProto, *, guarded: bool) -> bool:
         numbers = [constants[name] for name in node.input[1:] if name in constants]
@@ -197,7 +192,7 @@ def masked_rows(file: ModelFile) -> Iterator[str]:
         return node.op_type == "Where" and lowest <= least < -1e4 and node.input[0] in given
 
     names = []
-    for node in (node for node in nodes if node.op_type == "Softmax"):
+    for node in (node for node in file.nodes if node.op_type == "Softmax"):
         pending, seen = [*node.input[:1]], set[str]()
         while pending and len(seen) < 12:
             maker = makers.get(name := pending.pop())
@@ -246,7 +241,7 @@ def fixed_windows(file: ModelFile) -> Iterator[str]:
 def frozen_subgraphs(file: ModelFile) -> Iterator[str | Symptom]:
     """If with a constant condition, Loop with a constant number of iterations."""
     constants = _constants(file)
-    for node in (node for graph in file.graphs() for node in graph.node):
+    for node in file.nodes:
         constant = constants.get(node.input[0]) if node.input else None
         if node.op_type == "If" and constant is not None:
             branch = "else_branch" if _is_true(constant) else "then_branch"
@@ -334,11 +329,10 @@ def overridable_weights(file: ModelFile) -> Iterator[str]:
 def custom_domains(file: ModelFile) -> Iterator[str]:
     """Nodes of a domain that no runtime knows by itself."""
     bodies = {(function.domain, function.name) for function in file.model.functions}
-    nodes = [node for graph in file.graphs() for node in graph.node if node.domain not in _STANDARD]
+    nodes = [node for node in file.nodes if node.domain not in _STANDARD]
     foreign = Counter(operator(node) for node in nodes if (node.domain, node.op_type) not in bodies)
     if foreign:
-        what = Message("Custom operators: {listing}.", listing=listing(foreign))
-        yield what
+        yield Message("Custom operators: {listing}.", listing=listing(foreign))
 
 
 @finding(
@@ -455,7 +449,7 @@ def fixed_sizes(file: ModelFile) -> Iterator[Symptom]:
 def differing_modes(file: ModelFile) -> Iterator[str]:
     """Operators and modes that back ends compute differently."""
     modes: dict[str, list[str]] = defaultdict(list)
-    for node in (node for graph in file.graphs() for node in graph.node):
+    for node in file.nodes:
         if mode := _differing_mode(node):
             modes[mode].append(label(node))
     for mode, labels in modes.items():
@@ -500,8 +494,7 @@ def wide_types(file: ModelFile) -> Iterator[str]:
     values = [*_inputs(file), *declared(file.model.graph.output)]
     wide = [value for value in values if value.dtype in ("int64", "float64")]
     if wide:
-        what = Message("64 bits: {listing}.", listing=listing(wide))
-        yield what
+        yield Message("64 bits: {listing}.", listing=listing(wide))
 
 
 @finding(
@@ -512,9 +505,8 @@ def wide_types(file: ModelFile) -> Iterator[str]:
 )
 def authors_notes(file: ModelFile) -> Iterator[str]:
     """Paths of somebody's machine in the file's notes."""
-    model, nodes = file.model, (node for graph in file.graphs() for node in graph.node)
-    paths: Counter[str] = Counter()
-    for owner in (model, model.graph, *model.functions, *nodes):
+    model, paths = file.model, Counter[str]()
+    for owner in (model, model.graph, *model.functions, *file.nodes):
         for text in (owner.doc_string, *(entry.value for entry in owner.metadata_props)):
             paths.update(_PATH.findall(text))
     if paths:
@@ -531,7 +523,7 @@ def _inputs(file: ModelFile) -> list[Value]:
 def _from_inputs(file: ModelFile) -> set[str]:
     """Return the names of the values that depend on the values of an input, not on its sizes alone."""
     given = {value.name for value in _inputs(file)}
-    for node in (node for graph in file.graphs() for node in graph.node):
+    for node in file.nodes:
         # The indices of these are all different.
         if node.op_type not in ("Shape", "Size", "NonZero", "TopK", "Unique") and given & reads(node):
             given |= {name for name in node.output if name}
@@ -543,7 +535,7 @@ def _whole_numbers(file: ModelFile) -> set[str]:
     graph = file.flat.graph
     values = declared([*graph.input, *graph.value_info, *graph.output])
     whole = {value.name for value in values if value.dtype.startswith("int")}
-    for node in (node for inner in file.graphs() for node in inner.node):
+    for node in file.nodes:
         to = next((a.i for a in node.attribute if a.name == "to"), None)
         kept = node.op_type in ("Add", "Sub", "Mul", "Div", "Neg", "Identity", "Gather", "Reshape", "Concat")
         if (to in (5, 3, 6, 7)) if node.op_type == "Cast" else kept and node.input[0] in whole:

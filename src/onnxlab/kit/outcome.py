@@ -194,7 +194,7 @@ class Case(UserDict[str, object]):
 
 
 def _short(value: Any) -> str:  # noqa: ANN401 - an argument may be anything
-    if type(value).__name__ == "ModelProto":
+    if type(value).__name__ == "ModelProto" and hasattr(value, "graph"):
         return f"a model with {len(value.graph.node)} nodes"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         shown = f"{value.dtype}{list(value.shape)}".removeprefix("torch.")

@@ -6,7 +6,7 @@ from onnxlab.diagnosis.messages import explain, read
 from onnxlab.language import tr
 
 LONGEST = 50_000
-"""The most characters of a message that are read: a second's work, seconds' for the worst texts."""
+"""The most characters of a message that are read: a second of work, a few for the worst of texts."""
 
 
 @dataclass(frozen=True)

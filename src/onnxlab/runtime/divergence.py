@@ -1,7 +1,7 @@
 """The intermediate values of a graph, and the first of them that differs from what is expected."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,8 @@ def first_divergence(
         compared = compare_outputs(expected[name], actual[name], rtol=rtol, atol=atol)
         if not compared:
             max_abs = float("inf") if problem else compared.difference
-            return Divergence(name, _suspects(model, name, expected), max_abs, problem)
+            suspects = nodes_between(*edges(load(model)), name, expected)
+            return Divergence(name, suspects, max_abs, problem)
     return None
 
 
@@ -88,18 +89,21 @@ def _problem(expected: Array, actual: Array) -> str:
     return Message.compose(", ", mismatches)
 
 
-def _suspects(model: ModelLike, value: str, compared: Mapping[str, Array]) -> tuple[GraphNode, ...]:
-    """The maker of a value, and the nodes before it up to values that were compared (and agreed)."""
-    makers, read = edges(load(model))
-    suspects: dict[str, GraphNode] = {}
+def nodes_between(
+    makers: Mapping[str, GraphNode], read: Mapping[str, Iterable[str]], value: str, known: Container[str]
+) -> tuple[GraphNode, ...]:
+    """Return the maker of a value, and the nodes before it up to values that are known, in order.
+
+    `makers` and `read` are those of `edges`.
+    """
+    nodes: dict[str, GraphNode] = {}
     pending = [value]
     while pending:
         node = makers.get(pending.pop())
-        if node is None or node.path in suspects:
-            continue
-        suspects[node.path] = node
-        pending += [name for name in read[node.path] if name not in compared]
-    return tuple(sorted(suspects.values(), key=lambda node: int(node.path)))
+        if node is not None and node.path not in nodes:
+            nodes[node.path] = node
+            pending += [name for name in read[node.path] if name not in known]
+    return tuple(sorted(nodes.values(), key=lambda node: int(node.path)))
 
 
 def inner_values(model: ModelLike) -> list[str]:

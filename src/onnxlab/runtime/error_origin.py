@@ -20,7 +20,7 @@ from onnxlab.model.diff import diff
 from onnxlab.model.distance import Array
 from onnxlab.model.graph import GraphNode, edges
 from onnxlab.model.load import ModelLike, load
-from onnxlab.runtime.divergence import expose, inner_values
+from onnxlab.runtime.divergence import expose, inner_values, nodes_between
 from onnxlab.runtime.session import open_session
 
 EXPECTED = {"float32": 5e-5, "float16": 5e-3, "bfloat16": 4e-2, "int8": 0.15}
@@ -146,17 +146,6 @@ class _Traced:
             for tensor in self.model.graph.initializer
         }
 
-    def region(self, value: str, known: Mapping[str, str]) -> tuple[GraphNode, ...]:
-        """Return the maker of a value, and the nodes before it up to known values."""
-        nodes: dict[str, GraphNode] = {}
-        pending = [value]
-        while pending:
-            node = self.makers.get(pending.pop())
-            if node is not None and node.path not in nodes:
-                nodes[node.path] = node
-                pending += [name for name in self.reads[node.path] if name not in known]
-        return tuple(sorted(nodes.values(), key=lambda node: int(node.path)))
-
     def kind(self, nodes: Sequence[GraphNode]) -> str:
         """Return the narrowest type that some nodes compute in, by their values and weights."""
         if any(quantises(node.op) for node in nodes):
@@ -245,7 +234,7 @@ class _Search:
         replayed = theirs.fed(expected, targets)
         regions = []
         for name in targets:
-            nodes = theirs.region(name, self.counterparts)
+            nodes = nodes_between(theirs.makers, theirs.reads, name, self.counterparts)
             whole = relative_error(expected[name], theirs.values[name])
             added = relative_error(expected[name], replayed[name]) if name in replayed else 0.0
             kind = theirs.kind(nodes)

@@ -69,19 +69,17 @@ def test_larger_numbers_are_more_strongly_coloured(nodes):
     assert shares[0] < shares[1] < shares[2] == shares[3]
 
 
-def test_the_first_node_that_diverges_has_a_border(nodes):
-    marks = value_marks(nodes, {"a": 2e-7, "b": 3e-3, "c": 8e-3, "y": 9e-3})
-    assert [path for path, mark in marks.items() if "stroke" in mark] == ["1"]
-
-
-def test_a_value_that_is_not_a_number_diverges(nodes):
-    marks = value_marks(nodes, {"a": 2e-7, "b": 3e-7, "c": math.nan, "y": math.nan})
-    assert [path for path, mark in marks.items() if "stroke" in mark] == ["2"]
-
-
-def test_numbers_of_another_kind_do_not_diverge(nodes):
-    marks = value_marks(nodes, {"a": 0.2, "b": 4.0, "c": 80.0, "y": 0.1})  # milliseconds
-    assert not [path for path, mark in marks.items() if "stroke" in mark]
+@pytest.mark.parametrize(
+    ("values", "paths"),
+    [
+        ((2e-7, 3e-3, 8e-3, 9e-3), ["1"]),
+        ((2e-7, 3e-7, math.nan, math.nan), ["2"]),
+        ((0.2, 4.0, 80.0, 0.1), []),  # numbers of another kind, as milliseconds
+    ],
+)
+def test_the_first_node_that_diverges_has_a_border(nodes, values, paths):
+    marks = value_marks(nodes, dict(zip("abcy", values, strict=True)))
+    assert [path for path, mark in marks.items() if "stroke" in mark] == paths
 
 
 def test_later_marks_hold():

@@ -66,10 +66,10 @@ _ELSEWHERE = (
     "The judge could not make sense of what was handed in ({why}).",
     "risk",
     "{operator} {name} output {number}",  # finished, as the maker of a value in a saved comparison of graphs
-    "{number} risk{s}",
-    "{number} note{s}",
-    "{number} comparison{s}",
-    "{number} set{s}",
+    *(
+        f"{{number}} {noun}{{s}}"  # of `pluralise`
+        for noun in ("array", "byte", "comparison", "input", "node", "note", "risk", "row", "set")
+    ),
     "{count} wrong, {number} risk{s}, {more} note{s2}.",  # finished, in a saved output
     # chapter 14's `live_note`s, whose gaps are filled in other cells
     "faster",

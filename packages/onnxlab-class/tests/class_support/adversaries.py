@@ -46,21 +46,15 @@ _ODD_FILES = (
         raw=_with_each_cell(lambda cell: [] if "check(" in str(cell["source"])[:9] else [cell]),
     ),
     Learner("bad JSON", NOTHING, raw=b'{"cells": ['),
-    Learner("an empty file", NOTHING, raw=b""),
-    Learner("no notebook", NOTHING, raw=b"[1, 2, 3]"),
-    Learner("no cells", NOTHING, raw=b'{"cells": []}'),
-    Learner("a picture", NOTHING, raw=b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4),
     Learner("a syntax error in one cell", FULL, before="this is not Python"),
     Learner("magics and shell lines", FULL, before="%matplotlib inline\n!echo hello\n%time 1 + 1"),
 )
 
 _ENDS = (
     Learner("ends the process", NOTHING, before="import os; os._exit(0)"),
-    Learner("ends it with the watcher's code", NOTHING, before="import os; os._exit(124)"),
     Learner("ends it in an answer", REST, body="import os; os._exit(0)"),
     Learner("sys.exit in a cell", FULL, before="import sys; sys.exit(3)"),
     Learner("sys.exit in an answer", REST, body="import sys; sys.exit(3)"),
-    Learner("kills itself", NOTHING, before="import os; os.abort()"),
     Learner("crashes in native code", NOTHING, before="import ctypes; ctypes.string_at(0)"),
     Learner("recurses for ever", REST, body="f = lambda: f()\n    return f()"),
     Learner(
@@ -98,12 +92,6 @@ _TAKES = (
             "    if child == 0:\n        kept = bytearray(b'x') * 300_000_000\n        time.sleep(600)\n    left -= 1\n"
             "time.sleep(600)"
         ),
-    ),
-    Learner(
-        "a fork bomb",
-        FULL,
-        quick=False,
-        before=("import os, time\nwhile True:\n    try: os.fork()\n    except OSError: time.sleep(0.01)"),
     ),
     Learner(
         "fills the disk",
@@ -163,16 +151,6 @@ _CHEATS = (
     ),
     Learner("forges the results", NOTHING, before=_FORGE + "forge(); os._exit(0)"),
     Learner(
-        "writes into the package",
-        REST,
-        body=WRONG,
-        before=(
-            "import onnxlab, pathlib\n"
-            "p = pathlib.Path(onnxlab.__file__).parent / 'labs' / 'judging.py'\n"
-            "p.write_text(p.read_text() + '\\nrequire_numbers = lambda *a, **k: None\\n')"
-        ),
-    ),
-    Learner(
         "a constant in place of the model", REST, body=('return g.op("Constant", value_t=torch.zeros(2, 3))')
     ),
     Learner(
@@ -205,18 +183,6 @@ _CHEATS = (
         before=(
             "import os\nos.makedirs('a/b/c'); open('a/b/c/d', 'w').close(); os.chmod('a/b', 0); os.chmod('a', 0)"
         ),
-    ),
-    Learner(
-        "talks to the network",
-        FULL,
-        before=(
-            "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 22), 1)\nexcept OSError: pass"
-        ),
-    ),
-    Learner(
-        "signals everybody",
-        FULL,
-        before=("import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass"),
     ),
     Learner("changes what everybody uses", FULL, before=("import builtins, os\nos.environ.clear()")),
     Learner("closes every descriptor", FULL, before="import os\nos.closerange(0, 200)"),

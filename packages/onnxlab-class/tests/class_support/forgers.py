@@ -14,7 +14,7 @@ import nbformat
 
 from class_support.small_class import LAB
 from onnxlab.kit.checking import questions_seed
-from onnxlab.kit.exercise import LABS, lab
+from onnxlab.kit.exercise import LABS, exercise, lab
 from onnxlab.kit.producing import produce_in_child
 from onnxlab.kit.work import Work
 from tests.support.labs import contracts
@@ -110,7 +110,7 @@ FORGERS = (
 def files_of(exercise_id: str) -> dict[str, bytes]:
     """The files that a right answer of an exercise makes, by name."""
     contract = contracts()[exercise_id]
-    record = next(exercise for name in LABS for exercise in lab(name).exercises if exercise.id == exercise_id)
+    _, record = exercise(exercise_id)
     answers = dict(zip(record.answers, contract.right[0], strict=True))
     with tempfile.TemporaryDirectory() as folder:
         production = produce_in_child(record, answers, Work(Path(folder), questions_seed(record, 0)))

@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from class_support.adversaries import ADVERSARIES, HONEST, SAMPLE
 from class_support.machines import Machines, machines, wait_for
-from class_support.small_class import CLASS, FULL, REST, hand_in, marks
+from class_support.small_class import CLASS, hand_in, marks
 from onnxlab import cli
 from onnxlab_class.grading import cluster
 from onnxlab_class.grading.cluster import ClusterFailed, common_level, connected, grade_on
@@ -31,6 +31,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reas
 SEED = 2**100 + 60314159
 LIMITS = Limits(wall=120.0, cpu=60)
 STUDENTS = [*CLASS, *(eve for eve in ADVERSARIES if eve.name in SAMPLE and eve not in HONEST)]
+JUDGES = PrivateJudges(
+    """
+from onnxlab.kit.exercise import Part
+
+def judge(work, random):
+    return "UNHEARD-OF"[:0]
+
+PARTS = {"to-global-indices": [Part("the instructor's own", judge)]}
+""",
+    {"to-global-indices": ("the instructor's own",)},
+)
+SETTINGS: dict[str, Any] = {"limits": LIMITS, "judges": JUDGES}
 SERVER = "onnxlab_class.grading.worker.server"
 
 
@@ -44,7 +56,7 @@ def fork_servers(parent: int) -> list[int]:
     return servers
 
 
-def rows(ledger: Ledger) -> list[object]:
+def rows(ledger: Ledger) -> list[dict[str, Any]]:
     """The rows without the times."""
     return [{**asdict(row), "seconds": 0, "outcome": {**row.outcome, "seconds": 0}} for row in ledger.rows()]
 
@@ -64,10 +76,10 @@ def intake(tmp_path_factory) -> Intake:
 
 
 @pytest.fixture(scope="module")
-def expected(intake, tmp_path_factory, pool) -> list[object]:
+def expected(intake, tmp_path_factory, pool) -> list[dict[str, Any]]:
     """The rows of a run on this machine."""
     with Ledger(tmp_path_factory.mktemp("here"), facts("full"), SEED) as ledger:
-        grade(intake, ledger, level=strongest(), limits=LIMITS, jobs=2, pool=pool)
+        grade(intake, ledger, level=strongest(), jobs=2, pool=pool, **SETTINGS)
         return rows(ledger)
 
 
@@ -85,35 +97,19 @@ def two(tmp_path_factory) -> Iterator[Machines]:
 def test_a_cluster_gives_the_rows_of_a_local_run_and_keeps_nothing(intake, expected, two, tmp_path):
     _, *workers = two.started
     with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-        graded = grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS)
+        graded = grade_on(client, intake, ledger, level=common_level(client), **SETTINGS)
         assert graded == len(intake.submissions)
         assert ledger.failures == {}
         assert rows(ledger) == expected
         assert marks(ledger) == {student.name: student.points for student in STUDENTS}
         assert grade_on(client, intake, ledger, level=None, limits=LIMITS) == 0
         wait_for(lambda: not any(fork_servers(worker.pid) for worker in workers))
+    assert any("the instructor's own" in str(row) for row in expected)
     assert str(SEED) not in two.log()
+    assert "UNHEARD-OF" not in two.log()
     assert not any(
         list(Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}{worker.pid}-*")) for worker in workers
     )
-
-
-def test_an_instructors_own_judges_go_to_the_workers_and_into_no_log(intake, two, tmp_path):
-    text = """
-from onnxlab.kit.exercise import Part
-from onnxlab.kit.outcome import Wrong
-
-def judge(work, random):
-    raise Wrong("UNHEARD-OF")
-
-PARTS = {"to-global-indices": [Part("more than can be asked", judge)]}
-"""
-    judges = PrivateJudges(text, {"to-global-indices": ("more than can be asked",)})
-    with connected(two.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-        grade_on(client, intake, ledger, level=strongest(), limits=LIMITS, judges=judges)
-        assert set(marks(ledger).values()) == {0, FULL - REST}
-        assert any("UNHEARD-OF" in str(row.outcome) for row in ledger.rows())
-    assert "UNHEARD-OF" not in two.log()
 
 
 def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monkeypatch):
@@ -125,7 +121,33 @@ def test_a_worker_with_other_versions_gives_no_marks(intake, two, tmp_path, monk
         assert all("not 1.0" in reason for reason in ledger.failures.values())
 
 
+@pytest.mark.release  # the next one loses a worker, too
+def test_workers_that_die_and_join_lose_nothing_and_double_nothing(intake, expected, tmp_path):
+    with machines(tmp_path / "machines") as there:
+        first, second = there.worker("--no-nanny"), there.worker("--no-nanny")
+        servers: list[int] = []
+
+        def disturb(step: Step) -> None:
+            if step.done == 2:
+                servers.extend(fork_servers(first.pid))
+                first.kill()
+                there.worker("--no-nanny")
+            if step.done == 3:
+                servers.extend(fork_servers(second.pid))
+                second.kill()  # the worker that joined does the rest
+
+        with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
+            client.wait_for_workers(2, timeout=240)
+            grade_on(client, intake, ledger, level=common_level(client), on_step=disturb, **SETTINGS)
+            assert ledger.failures == {}
+            assert rows(ledger) == expected
+        assert servers
+        wait_for(lambda: not any(Path(f"/proc/{server}").exists() for server in servers))
+
+
 def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path, monkeypatch):
+    names = {student.name for student in CLASS[:4]}
+    few = replace(intake, submissions=[one for one in intake.submissions if one.student in names])
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "onnxruntime.py").write_text("raise OSError('damaged')")
     with machines(tmp_path / "machines") as there:
@@ -154,9 +176,9 @@ def test_what_a_worker_cannot_grade_another_one_does(intake, expected, tmp_path,
                         replace_the_good_worker()  # which has just been sent what the broken one failed on
 
             monkeypatch.setattr(cluster, "_watch", watch_and_note)
-            grade_on(client, intake, ledger, level=strongest(), limits=LIMITS)
+            grade_on(client, few, ledger, level=strongest(), **SETTINGS)
             assert ledger.failures == {}
-            assert rows(ledger) == expected
+            assert rows(ledger) == [row for row in expected if row["student"] in names]
             assert any("The fork server did not start" in problem for problem in problems)
             assert "Its worker is gone." in problems
         assert servers
@@ -180,10 +202,10 @@ def test_a_scheduler_without_workers_is_a_message_and_one_that_dies_ends_the_run
 
         with connected(there.address) as client, Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
             with pytest.raises(ClusterFailed, match="What is graded is kept"):
-                grade_on(client, intake, ledger, level=common_level(client), limits=LIMITS, on_step=disturb)
+                grade_on(client, intake, ledger, level=strongest(), on_step=disturb, **SETTINGS)
             assert 0 < len(rows(ledger)) < len(expected)
     with Ledger(tmp_path / "out", facts("full"), SEED) as ledger:
-        grade(intake, ledger, level=strongest(), limits=LIMITS, pool=pool)
+        grade(intake, ledger, level=strongest(), pool=pool, **SETTINGS)
         assert rows(ledger) == expected
 
 

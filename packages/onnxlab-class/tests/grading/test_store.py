@@ -97,16 +97,9 @@ def cells(folder) -> list[tuple]:
         return base.execute("SELECT student, lab, exercise, points FROM result").fetchall()
 
 
-def test_any_program_that_knows_sqlite_reads_the_file(tmp_path):
-    written = fill(tmp_path, HOSTILE)
-    expected = [(entry["student"].encode("utf-8", "surrogatepass"), entry["points"]) for entry in written]
-    assert [(student, points) for student, _, _, points in cells(tmp_path)] == expected
-
-
-@pytest.mark.parametrize("part", [1, 2, 3])
-def test_what_a_kill_leaves_of_a_transaction_is_taken_back(tmp_path, part):
+def test_what_a_kill_leaves_of_a_transaction_is_taken_back(tmp_path):
     """A writer that is killed before its commit leaves a rollback journal beside the file."""
-    written = fill(tmp_path, STUDENTS[:part])
+    written = fill(tmp_path, STUDENTS[:2])
     if in_fork(lambda: stopped_before_commit(tmp_path)) != 99:
         pytest.fail("the writer went on")
     assert (tmp_path / f"{FILE}-journal").exists()
@@ -374,7 +367,7 @@ def test_limit_on_file_size_is_like_a_full_disk(tmp_path):
         assert as_written(ledger)[-12:] == before
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_writer_killed_at_sixty_random_moments(tmp_path):
     undisturbed = fill(tmp_path / "undisturbed")

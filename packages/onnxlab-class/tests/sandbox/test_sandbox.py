@@ -28,11 +28,6 @@ pytestmark = [
 ]
 
 
-def before_a_release(*names: str) -> list[Any]:
-    """Ways that differ from another one only in how the same thing is hidden: `--all` tries them."""
-    return [pytest.param(name, marks=pytest.mark.release) for name in names]
-
-
 ESCAPES = Path(__file__).with_name("escapes.py")
 ROOT = users.throw_away_user(0) is not None  # the root of a container may have no other users
 _indices = itertools.count(1000 + (os.getpid() % 50_000) * 200)  # throw-away users that no other test has
@@ -224,7 +219,9 @@ def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports])
         "hide_files_in_a_closed_folder",
         "fill_disk_with_maps",
         "fill_disk_with_programs_that_run",
-        *before_a_release("fill_disk_without_first_threads", "fill_disk_in_a_program_that_nobody_may_read"),
+        # These differ from another one only in how the same thing is hidden.
+        pytest.param("fill_disk_without_first_threads", marks=pytest.mark.release),
+        pytest.param("fill_disk_in_a_program_that_nobody_may_read", marks=pytest.mark.release),
     ],
 )
 def test_all_files_are_no_more_than_allowed(at_each_level: Callable[..., Reports], do: str) -> None:

@@ -247,7 +247,7 @@ def predictions_table() -> Table | None:
 def shared(*, always: bool = False, terminal: bool = False) -> str:
     """Return a line on who else sees the learner's progress, and how to change that, in a terminal or a cell.
 
-    Outside of a class, where nobody does, it is empty unless it is `always` wanted.
+    Outside of a class nobody does: there it is empty, unless `always` is set.
     """
     if not always and "JUPYTERHUB_USER" not in os.environ:
         return ""

@@ -235,9 +235,8 @@ def _wheelhouse(options: argparse.Namespace) -> int:
     if options.check:
         lacking, damaged = check_wheelhouse(options.folder)
     else:
-        here = this_target() if not (options.systems and options.python) else None
-        systems = options.systems or [here.system if here else ""]
-        pythons = options.python or [here.python if here else ""]
+        systems = options.systems or [this_target().system]
+        pythons = options.python or [this_target().python]
         targets = [Target(system, python) for system in systems for python in pythons]
         file = "requirements/class.txt" if options.classroom else "requirements.txt"
         lacking = make_wheelhouse(course_root(Path.cwd()) or Path.cwd(), options.folder, targets, file)

@@ -1,7 +1,7 @@
 """The command `onnxlab grade`: arguments and printing, nothing else."""
 
 import argparse
-import math
+import contextlib
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxlab.cli.terminal import control
+from onnxlab.errors import OnnxLabError
 from onnxlab.language import LANGUAGES, speak, spoken_language
 from onnxlab_class.commands.lab_option import add_lab_option, requested_labs
 
@@ -27,6 +28,10 @@ _SLOW = (
     "Each starts a Python of its own, which takes seconds. Linux has a sandbox and fast starts: a machine, a "
     "virtual machine or a container; on Windows, WSL2."
 )
+
+
+class OptionRefused(OnnxLabError):
+    """An option has a number outside of its range."""
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -78,12 +83,9 @@ def _grade(options: argparse.Namespace) -> int:
     from onnxlab_class.sandbox.watcher import Limits
 
     if options.jobs < 1:
-        print("--jobs takes 1 or more.", file=sys.stderr)
-        return 2
+        raise OptionRefused("--jobs takes 1 or more.")
     wall = _number("--time", options.time, *_SECONDS, "seconds")
-    memory = _number("--memory", options.memory, *_MEGABYTES, "MB") if wall is not None else None
-    if wall is None or memory is None:
-        return 2
+    memory = _number("--memory", options.memory, *_MEGABYTES, "MB")
     speak(options.language)
     handed_out = code_handed_out(options.submissions)
     intake = find(options.submissions, wanted=requested_labs(options), handed_out=handed_out)
@@ -190,16 +192,13 @@ def _into_gradebook(options: argparse.Namespace, intake: "Intake", ledger: "Ledg
     return not booked.skipped
 
 
-def _number(option: str, text: str, least: int, most: int, unit: str) -> float | None:
-    """Return an option's number; print a message and return None if it is outside of its range."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if least <= number <= most:  # false for nan
-        return number
-    print(f"{option} takes {least:,} to {most:,} {unit}; it was given {text[:40]!r}.", file=sys.stderr)
-    return None
+def _number(option: str, text: str, least: int, most: int, unit: str) -> float:
+    """Return an option's number, which must be in its range."""
+    with contextlib.suppress(ValueError):
+        if least <= (number := float(text)) <= most:  # false for nan
+            return number
+    msg = "{option} takes {least:,} to {most:,} {unit}; it was given {text!r}."
+    raise OptionRefused(msg, option=option, least=least, most=most, unit=unit, text=text[:40])
 
 
 def _available_level(isolation: str) -> "Level | None":

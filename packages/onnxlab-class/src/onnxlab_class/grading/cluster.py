@@ -125,20 +125,7 @@ def grade_on(
     parts: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> int:
-    """Do on a cluster what `run.grade` does on this machine.
-
-    Args:
-        client: The cluster.
-        intake: The submissions.
-        ledger: Where the results go.
-        level: The sandbox; None for none.
-        limits: What a submission may use.
-        judges: The instructor's own judges.
-        parts: Whether the parts that hold give points, too.
-        on_step: Called after each submission.
-
-    Returns:
-        How many were graded.
+    """Do on a cluster what `run.grade` does on this machine, and return how many were graded.
 
     Raises:
         CannotWrite: If the ledger cannot be written; what was written stays.

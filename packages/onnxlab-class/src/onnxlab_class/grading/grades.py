@@ -56,12 +56,7 @@ class Counts:
 
 
 def count(rows: Iterable[Graded], failures: Collection[tuple[str, str]] = ()) -> Counts:
-    """Count rows.
-
-    Args:
-        rows: The rows, one for each student and exercise.
-        failures: The students and labs that could not be graded.
-    """
+    """Count rows, and the students and labs that could not be graded."""
     statuses: Counter[Status] = Counter()
     submissions: set[tuple[str, str]] = set()
     for row in rows:
@@ -82,13 +77,8 @@ def write_grades(
     Two columns after the total have the points that are possible in the labs that the student handed in, and
     in all labs that anybody handed in. A lab that only others handed in counts 0 and is "not submitted".
     Where the grader failed, the points and the total are empty: nobody gets a mark that they did not earn.
-    A name that a spreadsheet would read as a formula gets an apostrophe before it.
-
-    Args:
-        path: The file.
-        rows: The rows, by student.
-        failures: The students and labs that could not be graded.
-        without: The students without a submission, as in `Intake`.
+    A name that a spreadsheet would read as a formula gets an apostrophe before it. `failures` are the
+    students and labs that could not be graded, `without` the students without a submission, as in `Intake`.
     """
     without = without or {}
     labs: dict[str, dict[str, int]] = {}  # the possible points of each exercise
@@ -217,12 +207,7 @@ def findings_of(outcome: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str
 
 
 def summary_text(standings: Sequence[Standing], width: int = 100) -> str:
-    """Return a table for a terminal, with the mistakes below each exercise.
-
-    Args:
-        standings: The standings.
-        width: The columns of the terminal.
-    """
+    """Return a table for a terminal of some columns, with the mistakes below each exercise."""
     rows = [[tr("exercise"), *map(tr, Status)]]
     for standing in standings:
         numbers = [str(standing.statuses.get(status, 0)) for status in Status]

@@ -111,14 +111,9 @@ class Marks:
 
 
 def mark(cells: list[str], lab_name: str, pool: WorkerPool, settings: RunSettings, slot: int = 0) -> Marks:
-    """Run a submission's cells and judge the files they write.
+    """Run the sources of a submission's code cells and judge the files they write.
 
-    Args:
-        cells: The sources of the code cells.
-        lab_name: The lab.
-        pool: The workers.
-        settings: The run's settings.
-        slot: A number that no other submission has at the same time; it chooses the submission's user.
+    The slot is a number that no other submission has at the same time; it chooses the submission's user.
 
     Raises:
         SandboxFailed: If a sandbox could not be built.
@@ -215,12 +210,7 @@ def _judge(task: Task, files: Path, pool: WorkerPool, settings: RunSettings) -> 
     limit on time that an exercise had to itself.
 
     After each process that ended, the next one has half of its time: all together have twice the limit.
-
-    Args:
-        task: The exercises and the limits.
-        files: The submission's files, in a folder for each exercise.
-        pool: The workers.
-        settings: The run's settings.
+    The submission's files lie in a folder for each exercise.
 
     Raises:
         JudgeFailed: If the machine kept a judge from its work.

@@ -136,14 +136,9 @@ def student_page(
     evidence: Callable[[str], Evidence | None],
     pending: Sequence[str] = (),
 ) -> str:
-    """Return one student's page.
+    """Return one student's page, from rows by lab; `pending` are labs whose newest could not be graded yet.
 
-    Args:
-        student: The student.
-        rows: The student's rows, by lab.
-        picture: Draws a model.
-        evidence: Reads a row's graphs, given their file's name.
-        pending: Labs whose newest submission could not be graded yet.
+    `evidence` reads a row's graphs, given their file's name.
     """
     labs = [
         (
@@ -158,13 +153,7 @@ def student_page(
 
 
 def exercise_section(row: Graded, picture: Picture, evidence: Callable[[str], Evidence | None]) -> Markup:
-    """Return what a page says about one exercise, as HTML to stand in it.
-
-    Args:
-        row: The row.
-        picture: Draws a model.
-        evidence: Reads a row's graphs, given their file's name.
-    """
+    """Return what a page says about one exercise, as HTML to stand in it."""
     outcome = row.outcome
     findings, failed = findings_of(outcome)
     difference = failed.get("difference") if failed else None
@@ -198,9 +187,7 @@ def _graphs(graphs: Evidence | None, picture: Picture) -> list[tuple[str, Markup
 def remembering(picture: Picture, folder: Path | None = None) -> Picture:
     """Return a picture function that draws each graph once, and gives a sentence for one it cannot draw.
 
-    Args:
-        picture: Draws a model.
-        folder: Where drawings are kept for the next run; None to keep them in memory only.
+    Drawings are kept in the folder for the next run; without one, in memory only.
     """
 
     @lru_cache(maxsize=_CACHED_PICTURES)

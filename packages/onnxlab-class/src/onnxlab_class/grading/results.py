@@ -348,11 +348,9 @@ class Ledger:
 
 
 def read_evidence(folder: Path, name: str) -> Evidence | None:
-    """Read the graphs of a row; None if they are missing or damaged, as no points depend on them.
+    """Read the graphs of a row from its file, as in `Graded.evidence`.
 
-    Args:
-        folder: The output folder.
-        name: The file, as in `Graded.evidence`.
+    None if they are missing or damaged: no points depend on them.
     """
     if Path(name).name != name:
         return None

@@ -18,10 +18,9 @@ import pytest
 
 from class_support.learners import EXERCISES, failed, passed, people, progress_file, write
 from onnxlab.kit import progress
-from onnxlab.kit.exercise import labs
 from onnxlab.kit.outcome import Finding, Outcome, Status
 from onnxlab.language import speaking, speech
-from onnxlab_class.classroom.room.progress_files import LARGEST, NoRoom, ProgressFiles
+from onnxlab_class.classroom.room.progress_files import LARGEST, ProgressFiles
 from onnxlab_class.classroom.room.server import RoomHandler
 from onnxlab_class.classroom.room.view import Names, Room, RoomNames, Sharing, State, learners_csv, view_json
 
@@ -52,12 +51,6 @@ def sharing(folder, account="ada"):
     room = Room(folder, EXERCISES)
     room.view(NOW)
     return room._learners[account].sharing
-
-
-def test_the_exercises_are_those_of_the_labs():
-    assert [exercise.id for exercise in EXERCISES] == [
-        exercise.id for lab in labs() for exercise in lab.exercises
-    ]
 
 
 def test_what_a_check_records_is_what_the_room_shows(folder, monkeypatch):
@@ -218,11 +211,6 @@ def test_a_class_that_nobody_has_come_to_is_empty(tmp_path):
     assert room.view(NOW).learners == ()
     write(tmp_path, "ada", {})
     assert len(room.view(NOW).learners) == 1
-
-
-def test_a_folder_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(NoRoom, match="There is no folder"):
-        Room(tmp_path / "no", EXERCISES)
 
 
 def test_opting_out_removes_a_row_and_its_failures_at_once(folder, monkeypatch):

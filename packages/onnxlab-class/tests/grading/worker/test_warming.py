@@ -23,6 +23,7 @@ from onnxlab_class.grading.worker.task import CELLS, SECRET, JUDGES, Task
 from onnxlab.kit import exercise
 server.load()
 server.load_exporter()
+assert len(os.listdir("/proc/self/task")) == 1  # tqdm, if installed, would start a second one in an export
 work = Path(sys.argv[1])
 for lab in map(exercise.lab, sys.argv[3:]):
     folder = work / lab.name
@@ -73,12 +74,7 @@ assert other != plain, "the table was not used"
 assert written() == plain, "a table stayed"
 assert written(custom_translation_table=table) == other
 """
-_THREADS = """
-import os
-from onnxlab_class.grading.worker import server
-server.load()
-server.load_exporter()
-assert len(os.listdir("/proc/self/task")) == 1  # tqdm, if installed, would start a second one in an export
+_SESSIONS = """
 import numpy
 import onnxruntime as ort
 from onnxlab.kit.judging import expected_model
@@ -100,10 +96,13 @@ def run(code: str, *arguments: object) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_forks_import_nothing_more(tmp_path, pytestconfig):
-    """An import in a fork costs time in every submission. Judges are imported late: no student has them."""
-    names = LABS if pytestconfig.getoption("--all") else LABS[::4]
-    run(_LOADED, tmp_path, pytestconfig.rootpath / "solutions", *names)
+def test_a_fork_server_has_one_thread_and_all_that_its_forks_import(tmp_path, pytestconfig):
+    """An import in a fork costs time in every submission. Judges are imported late: no student has them.
+
+    A session works in the thread that calls it.
+    """
+    names = LABS if pytestconfig.getoption("--all") else LABS[4::8]
+    run(_LOADED + _SESSIONS, tmp_path, pytestconfig.rootpath / "solutions", *names)
     for lab in names:
         for kind in ("student", "judge"):
             imported = json.loads((tmp_path / lab / f"{kind}.imported").read_text())
@@ -116,10 +115,6 @@ def test_forks_import_nothing_more(tmp_path, pytestconfig):
 
 def test_exports_stay_as_they_are():
     run(_EXPORTS)
-
-
-def test_a_fork_server_has_one_thread_and_a_session_works_in_the_one_that_calls_it():
-    run(_THREADS)
 
 
 def test_a_lab_whose_exercises_export_needs_the_exporter_whatever_its_source_says():

@@ -158,12 +158,6 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _as_json(folder: ClassFolder) -> str:
-    """Return the content of `class.json`."""
-    texts = {"format": _FORMAT, "name": folder.name, "version": folder.version, "made": folder.created}
-    return json.dumps(texts | {"written": dict(sorted(folder.written.items()))}, indent=1) + "\n"
-
-
 @dataclass(frozen=True)
 class ClassChanges:
     """The outcome of `make_class`.
@@ -230,7 +224,9 @@ def make_class(path: Path, name: str | None = None, *, start: Path | None = None
         problems.append(f"{SETTINGS} names the course {course.name!r}: write {line} into it.")
     if folder.gradebook.exists():
         folder.gradebook.chmod(0o600)
-    write_atomically(folder.path / CLASS_FILE, _as_json(folder))
+    texts = {"format": _FORMAT, "name": folder.name, "version": folder.version, "made": folder.created}
+    content = texts | {"written": dict(sorted(written.items()))}
+    write_atomically(folder.path / CLASS_FILE, json.dumps(content, indent=1) + "\n")
     new = not previous.version
     return ClassChanges(folder, new, tuple(added), tuple(updated), tuple(modified), tuple(problems))
 
