@@ -341,11 +341,6 @@ def test_the_page_and_python_give_the_same_answers():
         require_same(text)
 
 
-def test_an_answer_is_short():
-    assert max(len(answer.cause) for answer in answers()) < 420
-    assert max(len(answer.fix) for answer in answers()) < 340
-
-
 _MESSAGE = re.compile(
     r"\b([A-Z]\w*(?:Error|Fail|InvalidArgument|NotImplemented|InvalidGraph|Warning|RuntimeException)): .{20,}"
 )
@@ -376,12 +371,6 @@ def test_messages_of_the_saved_notebooks_have_an_answer_or_a_stage():
     assert sum(bool(explain(text)) for _, text in pairs) > 0.8 * len(
         pairs
     )  # some outputs show a heading alone
-
-
-def test_a_message_of_a_notebook_without_an_answer_is_found():
-    text = "RuntimeError: the flux capacitor of node 12 is not connected"
-    cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("stream", text=text)])
-    assert [explain(text) for text in messages_of(nbformat.v4.new_notebook(cells=[cell]))] == [[]]
 
 
 @cache

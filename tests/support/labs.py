@@ -65,6 +65,9 @@ def solution(name: str, edits: Mapping[str, str] | None = None) -> tuple[Callabl
     """
     lab, record = exercise(name)
     definitions, cells = solutions(lab.name)
+    assert name in cells, (
+        f"{name}: no answer in solutions/{lab.name}.ipynb; python -m tools.author sync writes it"
+    )
     text = cells[name]
     for old, new in (edits or {}).items():
         assert text.count(old) == 1, f"{name}: {old!r} is there {text.count(old)} times"

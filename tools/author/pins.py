@@ -24,7 +24,7 @@ SITE = "requirements/site.txt"
 
 
 class PinsNotCompiled(OnnxLabError):
-    """uv is missing, or no set of versions fits the ranges."""
+    """uv is missing, a package is unknown, or no set of versions fits the ranges."""
 
 
 def parse_pins(text: str) -> dict[str, str]:
@@ -47,15 +47,23 @@ def compile_pins(root: Path, move: Sequence[str] = ()) -> dict[str, tuple[str | 
         The changes: package -> version before and after (None: not there).
 
     Raises:
-        PinsNotCompiled: uv is missing, or no set of versions fits the ranges.
+        PinsNotCompiled: uv is missing, a package is unknown, or no set of versions fits the ranges.
     """
+    largest = root / next(iter(FILES))
+    before = _pins(largest)
+    for package in move:
+        name = package.partition("==")[0]
+        if name not in before and name not in (root / "pyproject.toml").read_text(encoding="utf-8"):
+            raise PinsNotCompiled(
+                f"{next(iter(FILES))} has no package {name!r}, so nothing was moved.",
+                "A name is written as it is there.",
+                "To add a package: write its range into pyproject.toml first.",
+            )
     uv = shutil.which("uv")
     if uv is None:
         raise PinsNotCompiled(
             "uv is not installed.", "It finds the versions that fit together.", "Run: pip install uv"
         )
-    largest = root / next(iter(FILES))
-    before = _pins(largest)
     options = [part for package in move for part in ("--upgrade-package", package)]
     for name, requirements in {**FILES, SITE: ""}.items():
         if root / name != largest:

@@ -13,8 +13,8 @@ Step = tuple[str, list[str]]
 
 _AUTHOR, _TEST = ["-m", "tools.author"], ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
 _STATIC: list[Step] = [
+    ("format", ["-m", "ruff", "format", "."]),
     ("lint", ["-m", "ruff", "check", "."]),
-    ("format", ["-m", "ruff", "format", "--check", "."]),
     ("types", ["-m", "mypy"]),
     ("imports", ["-c", "from importlinter.cli import lint_imports_command as run; run()"]),
 ]

@@ -390,7 +390,10 @@ def require_input_read(model: onnx.ModelProto, name: str) -> None:
             else Message("no output depends on it")
         )
         msg = Message("The input {name!r} does not reach the result: {reason}.", name=name, reason=reason)
-        raise Wrong(msg, "What was computed from it in Python became a constant.", evidence=evidence(model))
+        look_at = (
+            "forward never reads it, or Python computed from it, as int() does, and that became a constant."
+        )
+        raise Wrong(msg, look_at, evidence=evidence(model))
 
 
 # Rounding to float32 stays ten times below this; weights that went through float16 come out above it.

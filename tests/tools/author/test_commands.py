@@ -87,6 +87,12 @@ def test_without_uv_the_command_says_how_to_get_it(tmp_path, monkeypatch, capsys
     assert "Run: pip install uv" in capsys.readouterr().err
 
 
+def test_a_package_that_is_not_pinned_is_refused(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(["pin", "pilow"]) == 2
+    assert "has no package 'pilow'" in capsys.readouterr().err
+
+
 def test_wrong_usage_gets_two_lines(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["sync", "labs"])

@@ -46,10 +46,10 @@ repeat (float[{ROWS}, {WIDTH}] x, int64 n) => (float[{ROWS}, {WIDTH}] y)
 }}"""
 # The steps of the models, by their names.
 _STEPS = {
-    "repeated": """turned = Gemm <transB = 1> (state, turn_weight, turn_bias)
+    "the_step": """turned = Gemm <transB = 1> (state, turn_weight, turn_bias)
         positive = Relu (turned)
         next = Gemm <transB = 1> (positive, shift_weight, shift_bias)""",
-    "other": """moved = Sub (state, centre)
+    "other_step": """moved = Sub (state, centre)
         turned = MatMul (moved, matrix)
         next = Add (turned, centre)""",
 }
@@ -105,7 +105,7 @@ def judge_input(work: Work, random: np.random.Generator) -> None:
 
 def judge_loop(work: Work, random: np.random.Generator) -> None:
     """There is a Loop, n decides its number of iterations, and without its iterations the result is wrong."""
-    model = inlined(work.model("repeated"))
+    model = inlined(work.model("the_step"))
     judging.require_operators(
         model,
         "Loop",
@@ -129,7 +129,7 @@ def _right_without(
 ) -> bool:
     """Whether the results of a few counts are right although these Loops end before their first iteration."""
     changed = stopped(model, loops)
-    reference = _repeated(steps(work.questions())["repeated"])
+    reference = _repeated(steps(work.questions())["the_step"])
     for count in (3, 6, 8):
         x = pictures(random, ROWS, WIDTH) - 0.5
         with trying(f"n = {count}", model=changed, inputs=(x, count)):
@@ -145,15 +145,17 @@ def judge_few(work: Work, random: np.random.Generator) -> None:
         "Which step reads what, and what is left of x when n is 0? Follow the iterations for n = 0, 1, 2."
     )
     rows = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in range(10)]
-    _require_rounds(work, "repeated", rows, look_at)
+    _require_rounds(work, "the_step", rows, look_at)
     others = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in (0, 1, 5)]
-    _require_rounds(work, "other", others, "Which part of the step does your module use: all of its forward?")
+    _require_rounds(
+        work, "other_step", others, "Which part of the step does your module use: all of its forward?"
+    )
     odd = [(floats(random, ROWS, WIDTH), 0), (torch.zeros(ROWS, WIDTH), 0), (torch.zeros(ROWS, WIDTH), 3)]
     large = (pictures(random, ROWS, WIDTH) - 0.5) * 1e4
     infinite = large.clone()
     infinite[int(random.integers(ROWS)), int(random.integers(WIDTH))] = torch.inf
     look_at = "What does your module do with x besides handing it to the step: compare, clamp, multiply?"
-    _require_rounds(work, "repeated", [*odd, (large, 1), (large, 4), (infinite, 0), (infinite, 2)], look_at)
+    _require_rounds(work, "the_step", [*odd, (large, 1), (large, 4), (infinite, 0), (infinite, 2)], look_at)
 
 
 def judge_many(work: Work, random: np.random.Generator) -> None:
@@ -165,7 +167,7 @@ def judge_many(work: Work, random: np.random.Generator) -> None:
         int(random.integers(17000, 20000)),
     )
     rows = [(pictures(random, ROWS, WIDTH) - 0.5, count) for count in counts]
-    _require_rounds(work, "repeated", rows, look_at)
+    _require_rounds(work, "the_step", rows, look_at)
 
 
 def _require_rounds(work: Work, name: str, inputs: Iterable[tuple[torch.Tensor, int]], look_at: str) -> None:
@@ -207,5 +209,5 @@ def _expected(work: Work, name: str) -> bytes:
 
 
 JUDGES = Judges(
-    (judge_input, judge_loop, judge_few, judge_many), expected=lambda work: _expected(work, "repeated")
+    (judge_input, judge_loop, judge_few, judge_many), expected=lambda work: _expected(work, "the_step")
 )

@@ -97,7 +97,7 @@ def _rotation(angle: float) -> Array:
 
 def steps(random: np.random.Generator) -> dict[str, Step | OtherStep]:
     """Return the steps by the names of their models."""
-    return {"repeated": step(random), "other": other_step(random)}
+    return {"the_step": step(random), "other_step": other_step(random)}
 
 
 def produce(answers: Answers, work: Work, random: np.random.Generator) -> None:

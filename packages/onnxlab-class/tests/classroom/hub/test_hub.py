@@ -107,7 +107,7 @@ def test_a_class_works_is_graded_and_finds_its_feedback(room, tmp_path):
             return str(page["content"])
 
     finish(lessons())
-    (room.folder / "learners" / "idle" / "labs").mkdir(parents=True)  # handed in nothing
+    (room.folder / "learners" / "idle" / "labs").mkdir(parents=True, exist_ok=True)  # handed in nothing
     assert "2 labs of 2 learners" in command("class", "take", str(room.folder), "--lab", LAB)
     assert {path.name for path in open_class(room.folder).submitted.iterdir()} == {*LEARNERS}
     out = tmp_path / "grades"
