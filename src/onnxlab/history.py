@@ -87,7 +87,7 @@ def names(version: str) -> list[str]:
 
 
 def recorded_graph(version: str, name: str) -> onnx.ModelProto:
-    """Return a model that a torch version wrote, one of `names(version)`: see the top of this module.
+    """Return a model, one of `names(version)`, that one of `VERSIONS` wrote: see the top of this module.
 
     Raises:
         UnknownRecord: If there is no such version or graph.
@@ -116,7 +116,7 @@ def keys(version: str) -> list[str]:
 
 
 def recorded_fact(version: str, key: str) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Return a fact that was measured with a torch version, as plain data.
+    """Return a fact that was measured with a torch version, one of `VERSIONS`, as plain data.
 
     The key is one of `keys(version)`, described at the top of this module.
 

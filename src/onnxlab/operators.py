@@ -52,6 +52,8 @@ def known_operators() -> tuple[str, ...]:
 def links(operator: str, exporter: str, opset: int) -> tuple[Link, Link, Link, Link]:
     """Return the four links of a known operator: the operator itself, its rule, the schema and the kernel.
 
+    The exporter is "TorchScript" or "torch.export".
+
     Example:
         >>> [link.mark + " " + link.text for link in links("aten::asinh", "TorchScript", 8)][1:3]
         ['\u2717 no rule', '\u2717 Asinh only since 9']

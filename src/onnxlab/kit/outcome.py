@@ -44,7 +44,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The learner's model to lay beside a right one; None where there are too many right ones to show one."""
+    """The learner's model and a right one, as bytes, to lay side by side, with what to highlight in them.
+
+    Where there are too many right ones to show one, it is None.
+    """
 
     model: bytes = field(repr=False)
     expected: bytes | None = field(default=None, repr=False)

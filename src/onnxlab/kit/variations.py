@@ -60,7 +60,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def add_domain(random: np.random.Generator, model: onnx.ModelProto, *, first: bool | None = None) -> None:
-    """Import another domain, with a number above ONNX's opset; `first` is drawn where it is not given."""
+    """Import another domain, numbered above ONNX's opset, before ONNX's own or after it: drawn if None."""
     is_first = bool(random.integers(2)) if first is None else first
     entries = [*model.opset_import]
     entries.insert(0 if is_first else 1, helper.make_opsetid(_DOMAIN, int(random.integers(30, 99))))

@@ -306,4 +306,4 @@ _KEYS = (
 
 ADVERSARIES = (*HONEST, *_ODD_FILES, *_ENDS, *_TAKES, *_CHEATS, *_KEYS)
 SAMPLE = {"right", "one wrong", "bad JSON", "ends the process", "forges the results", "patches the judge"}
-"""Names of those that every way of grading gets in a usual run of the tests; with `--all` it gets everybody."""
+"""Names of those that a cluster gets and, in a usual run of the tests, the weaker of two levels."""

@@ -37,7 +37,7 @@ _TOLERANCE, _JUMP = 1e-5, 10.0
 
 
 def highlight_marks(nodes: Mapping[str, GraphNode], highlight: Highlight, ends: Iterable[str] = ()) -> Marks:
-    """Colour the border of every node, and of every input and output with a box of its own, that is named.
+    """Colour the border of every node, and of every input and output with a box, as "input:x", that is named.
 
     Raises:
         OnnxLabError: A colour is not a colour.
