@@ -129,7 +129,7 @@ def test_a_check_leads_on_and_nothing_of_it_is_saved(lab: JupyterServer, page: P
     expect(failed).to_contain_text("inputs: (float32")
     expect(passed.get_by_role("button", name="Hint", exact=True)).to_have_count(0)
     expect(shown_map).to_contain_text("Go on: lab04_asinh")
-    expect(shown_map.locator(".onnxlab-progress-saved")).to_be_hidden()
+    expect(shown_map.locator(".onnxlab-progress.saved")).to_be_hidden()
     passed.get_by_role("link", name="Go on: lab04_asinh, Translate asinh").click()
     wait_for_tab(page, "lab04_asinh.ipynb")
     heading = page.get_by_role("heading", name="A translation for the other exporter")

@@ -71,7 +71,11 @@ def test_a_track_is_followed_and_left_and_no_other_one_is_kept():
     refused = course(ROOT, "en", {"track": "nowhere"})
     assert refused["track"] == "phone"
     assert refused["notes"][0].startswith("There is no track 'nowhere'.\nThe tracks are two-hours, ")
-    assert len(course(ROOT, "en", {"track": ""})["steps"]) > 40
+    for whole in ("all", ""):  # as for the commands
+        course(ROOT, "en", {"track": "phone"})
+        reply = course(ROOT, "en", {"track": whole})
+        assert (reply["track"], reply["notes"]) == ("", [])
+        assert len(reply["steps"]) > 40
 
 
 def test_a_track_of_an_earlier_course_is_said_and_the_course_goes_on():

@@ -185,8 +185,8 @@ def _next(options: argparse.Namespace) -> int:
         print(_tracks_text())
         return 0
     if chosen is not None:
-        requested_track(chosen)
-        if problem := choose_track("" if chosen == "all" else chosen):
+        track = requested_track(chosen)
+        if problem := choose_track(track.name if track else ""):
             print(tr(problem), file=sys.stderr)
     current, message = standings()
     if message:

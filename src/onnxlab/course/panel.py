@@ -88,8 +88,8 @@ def _course(root: Path, language: str, question: dict[str, str]) -> dict[str, An
     problem = ""
     if "track" in question:
         try:
-            requested_track(question["track"])
-            problem = choose_track(question["track"])
+            chosen = requested_track(question["track"])
+            problem = choose_track(chosen.name if chosen else "")
         except UnknownTrack as error:
             problem = str(error)
     if "hint" in question:

@@ -80,7 +80,7 @@ CONTRACTS = {
             WrongAnswer("a formula that overflows", (overflowing,), "where x is large"),
             WrongAnswer("another operator", asinh({"Asinh": "Atan"}), "by hand"),
             WrongAnswer("a misspelt operator", asinh({"Asinh": "ASinh"}), "No Op registered for ASinh"),
-            WrongAnswer("nothing is returned", (nothing,), "nothing returned None"),
+            WrongAnswer("nothing is returned", (nothing,), "nothing returned None; the value that it makes in the graph was expected.\nIs a `return` missing"),
             WrongAnswer("an error", asinh({"g.op(": "g.opp("}), "has no attribute 'opp'", Status.ERROR),
             WrongAnswer("a constant", asinh({_NODE: "g.op('Constant', value_t=torch.asinh(torch.ones(2, 3)))"}), "shape"),
         ),

@@ -471,7 +471,7 @@ def fill_memory_with_processes(_: Grader) -> None:
 
 
 def fill_disk_without_first_threads(_: Grader) -> None:
-    """In a process whose first thread has ended: a zombie in /proc, without memory and descriptors."""
+    """Deleted files of a process whose first thread has ended: a zombie in /proc, without descriptors."""
 
     def fill() -> None:
         files = []

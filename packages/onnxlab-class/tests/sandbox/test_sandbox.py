@@ -215,12 +215,12 @@ def test_a_file_is_no_larger_than_allowed(at_each_level: Callable[..., Reports])
     "do",
     [
         "fill_disk",
-        "fill_disk_without_names",
+        "fill_disk_without_first_threads",
         "hide_files_in_a_closed_folder",
         "fill_disk_with_maps",
         "fill_disk_with_programs_that_run",
         # These differ from another one only in how the same thing is hidden.
-        pytest.param("fill_disk_without_first_threads", marks=pytest.mark.release),
+        pytest.param("fill_disk_without_names", marks=pytest.mark.release),
         pytest.param("fill_disk_in_a_program_that_nobody_may_read", marks=pytest.mark.release),
     ],
 )
