@@ -182,3 +182,6 @@ def test_a_wheel_cut_off_or_changed_anywhere_is_damaged(tmp_path):
     for damage in damages:
         wheel.write_bytes(damage)
         assert check_wheelhouse(tmp_path) == ({}, [wheel.name])
+    wheel.write_bytes(content)
+    copy = wheel.rename(wheel.with_name(f"Copy of {wheel.name}"))  # pip cannot read its name
+    assert check_wheelhouse(tmp_path) == ({}, [copy.name])

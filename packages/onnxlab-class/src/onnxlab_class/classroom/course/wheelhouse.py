@@ -157,9 +157,11 @@ def make_wheelhouse(
     needed = {target: pins_for(text, target) for target in all_targets}
     current = {_name_and_version(pin) for pins in needed.values() for pin in pins}
     for path in house.glob("*.whl"):
-        name, version, *_ = parse_wheel_filename(path.name)
-        if not _is_intact(path) or (name, version.public) not in current:  # the pins may have moved
-            path.unlink()
+        if _is_intact(path):
+            name, version, *_ = parse_wheel_filename(path.name)
+            if (name, version.public) in current:
+                continue
+        path.unlink()  # it is damaged, or the pins have moved
     lacking = {}
     for target, pins in needed.items():
         todo = target.lacking(pins, house.glob("*.whl"))
@@ -236,8 +238,9 @@ def _download(pins: list[str], target: Target, house: Path, *options: str) -> No
 
 
 def _is_intact(wheel: Path) -> bool:
-    """Tell whether neither an interrupted run nor a bad disk has damaged a wheel."""
+    """Tell whether pip can read a wheel: an interrupted run, a bad disk or a renaming may have spoilt it."""
     try:
+        parse_wheel_filename(wheel.name)
         with zipfile.ZipFile(wheel) as archive:
             return archive.testzip() is None
     except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile):
@@ -253,7 +256,7 @@ def _copy_course(root: Path, folder: Path) -> None:
     """Copy the files that git has into the folder, over those of an earlier run."""
     command = ["git", "checkout-index", "--all", "--force", f"--prefix={folder.absolute()}/"]
     try:
-        subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+        subprocess.run(command, cwd=root, capture_output=True, text=True, errors="replace", check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = getattr(error, "stderr", "") or str(error)
         msg = f"The course's files could not be taken from {root}."
