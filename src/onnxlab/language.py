@@ -304,6 +304,8 @@ class Speech:
         """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
         if shown_sentences := self._sentences(text):
             return shown_sentences
+        if text.endswith(".") and (shown_part := self._joined(text[:-1])) != text[:-1]:
+            return f"{shown_part}\u3002"
         for mark in ("; ", ": ", ", "):
             if mark in text:
                 parts = text.split(mark, 1 if mark == ": " else -1)

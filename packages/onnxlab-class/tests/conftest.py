@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,10 +41,24 @@ def class_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def room(class_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Hub]":
-    """A class, served: one for all tests that need a hub. The last one in test_hub.py ends it."""
+def hubs(class_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Generator[Hub]]":
+    """A served class, once more each time that the one before has ended."""
     from class_support.hub import copied, hub, python_with_user_site
 
     python = python_with_user_site(tmp_path_factory.mktemp("python"))
-    with copied(class_folder) as folder, hub(folder, "--memory", "1500", python=python) as running:
-        yield running
+
+    def serve() -> "Generator[Hub]":
+        while True:
+            with copied(class_folder) as folder, hub(folder, "--memory", "1500", python=python) as running:
+                while running.process.poll() is None:
+                    yield running
+
+    served = serve()
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def room(hubs: "Iterator[Hub]") -> "Hub":
+    """A class, served: one for all tests that need a hub, as long as none ends it."""
+    return next(hubs)

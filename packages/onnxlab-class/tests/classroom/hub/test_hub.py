@@ -309,23 +309,22 @@ def test_a_class_of_an_ordinary_user_is_made_and_its_learners_are_apart_too():
 
 
 def test_the_hub_ends_and_the_next_one_has_the_work_and_leaves_nothing_either(room):
-    """The last test with this hub."""
-    running, runtime = below(room.process.pid), runtime_of(room)
+    async def visit(served: Hub) -> int:
+        async with learner(served, LEARNERS[0]) as seat:
+            await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
+            return int(await seat.run(DAEMON.format(before="", act="pass")))
+
+    daemon = finish(visit(room))
+    running, runtime = [*below(room.process.pid), daemon], runtime_of(room)
     mine = room.folder / "learners" / LEARNERS[0] / "labs" / f"{LAB}.ipynb"
-    assert len(running) > 4
+    assert len(running) > 5
     room.process.send_signal(signal.SIGTERM)
     assert room.process.wait(180) == 0, logs(room.folder)
     assert not alive(running)
     assert not runtime.exists()
     before = mine.read_bytes()
-
-    async def come_back(next_time: Hub) -> int:
-        async with learner(next_time, LEARNERS[0]) as seat:
-            await seat.ask("GET", f"api/contents/labs/{LAB}.ipynb")
-            return int(await seat.run(DAEMON.format(before="", act="pass")))
-
     with hub(room.folder) as next_time:
-        daemon = finish(come_back(next_time))
+        daemon = finish(visit(next_time))
         assert mine.read_bytes() == before
         assert mine.stat().st_mode & 0o077 == 0
         if os.geteuid() == 0:
