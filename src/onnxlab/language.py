@@ -304,10 +304,11 @@ class Speech:
         """Return what a chapter's code has joined, each part translated; a list if all of it is known."""
         if shown_sentences := self._sentences(text):
             return shown_sentences
-        if text.endswith(".") and (shown_part := self._joined(text[:-1])) != text[:-1]:
+        part = text.removesuffix(".")
+        if part != text and not part.endswith(".") and (shown_part := self._joined(part)) != part:
             return f"{shown_part}\u3002"
         for mark in ("; ", ": ", ", "):
-            if mark in text:
+            if 0 < text.count(mark) < 100:  # what nobody wrote has more
                 parts = text.split(mark, 1 if mark == ": " else -1)
                 shown = list(map(self._shown, parts))
                 enough = all if mark == ", " else any  # a sentence has commas, too

@@ -267,4 +267,6 @@ def test_sentences_are_translated_one_by_one():
     words = Speech({"today": "\u4eca\u5929", "One is so.": "\u4e00\u3002", "Two too.": "\u4e8c\u3002"}, {})
     assert words("today, as before") == "today, as before"
     assert words("One is so. Two too.") == "\u4e00\u3002\u4e8c\u3002"
+    for nonsense in ("." * 5000, "a: " * 5000 + "b"):
+        assert words(nonsense) == nonsense
     assert words("One is so. Three as well.") == "One is so. Three as well."
