@@ -11,7 +11,8 @@ HEAD = """\
 
 The course's recipes are tried on models that were not written for a chapter: {models} of them, as people
 write them, exported by both exporters. This page says what each recipe made of each model; the tests run
-all pairs, those of five models only with `--all`. It is generated: change `tests/ordinary/expected.toml`, then run `python -m tools.author ordinary`.
+all pairs, those of five models only with `--all`. It is generated: change `tests/ordinary/expected.toml`,
+then run `python -m tools.author ordinary`.
 
 - **right**: the recipe did what it promises; where it judges or changes a file, that was compared with
   PyTorch or with the file before.
