@@ -149,7 +149,8 @@ def measured(python: Path | str, models: Path, *, cwd: Path | None = None) -> di
 
     Returns:
         `version`; `newest_ir` and `newest_opset` that load; `files`, each "right", "wrong" or the error;
-        `ir_message` and `opset_message`, the refusals of the first versions that are too new. Only `import`,
+        `ir_message` and `opset_message`, the refusals of the first versions that are too new, empty
+        where onnx itself knows none. Only `import`,
         the error, if the runtime cannot be imported.
     """
     done = subprocess.run([python, "-c", PROBE, models], cwd=cwd, capture_output=True, text=True, check=False)
@@ -164,8 +165,8 @@ def measured(python: Path | str, models: Path, *, cwd: Path | None = None) -> di
         "version": facts["version"],
         "newest_ir": _newest(by_ir),
         "newest_opset": _newest(by_opset),
-        "ir_message": _without_places(by_ir[_newest(by_ir) + 1]),
-        "opset_message": _without_places(by_opset[_newest(by_opset) + 1]),
+        "ir_message": _without_places(by_ir.get(_newest(by_ir) + 1, "")),
+        "opset_message": _without_places(by_opset.get(_newest(by_opset) + 1, "")),
         "files": {name: _without_places(outcome) for name, outcome in outcomes.items()},
     }
 
