@@ -149,9 +149,8 @@ def measured(python: Path | str, models: Path, *, cwd: Path | None = None) -> di
 
     Returns:
         `version`; `newest_ir` and `newest_opset` that load; `files`, each "right", "wrong" or the error;
-        `ir_message` and `opset_message`, the refusals of the first versions that are too new, empty
-        where onnx itself knows none. Only `import`,
-        the error, if the runtime cannot be imported.
+        `ir_message` and `opset_message`, the refusals of the first versions that are too new, empty where onnx
+        itself knows none. Only `import`, the error, if the runtime cannot be imported.
     """
     done = subprocess.run([python, "-c", PROBE, models], cwd=cwd, capture_output=True, text=True, check=False)
     last = done.stdout.strip().splitlines()[-1:] or ["{}"]
