@@ -1,5 +1,8 @@
 import json
+import time
 from pathlib import Path
+from threading import Thread, current_thread
+from types import SimpleNamespace
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -21,6 +24,7 @@ ANSWERS = {
     ("dynamic", "batch of 2"): "runs",
 }
 
+SUBSHELLS = SimpleNamespace(_supports_kernel_subshells=True)
 
 TWICE = """
 guess, grid = predict("What?", ["a", "b"]), predict_grid(["r"], ["c"], ["x", "y"])
@@ -164,6 +168,18 @@ def test_a_grid_that_is_asked_again_knows_the_clicks():
     assert again.chosen == {("static", "batch of 1"): "runs"}
     assert again._widget.chosen == [["runs", ""], ["", ""]]
     assert predict_grid(ROWS, COLUMNS, CHOICES, question="Another?").chosen == {}
+
+
+def test_a_reveal_waits_for_a_click_behind_one_that_is_still_being_written(monkeypatch, capsys):
+    """JupyterLab's clicks are handled in a thread beside the cell's, and a slow disk holds that thread up."""
+    guess = predict("Slow disk?", ["a", "b"])
+    monkeypatch.setattr(prediction, "get_ipython", lambda: SimpleNamespace(kernel=SUBSHELLS))
+    page = Thread(target=lambda: [click(guess, chosen) for chosen in "ab"])
+    monkeypatch.setattr(answers, "keep", lambda *_entry: time.sleep(1.5 if current_thread() is page else 0))
+    page.start()
+    guess.reveal("b")
+    page.join()
+    assert capsys.readouterr().out.endswith("You said: b. That is right.\n")
 
 
 def test_a_saved_question_does_not_look_like_buttons():

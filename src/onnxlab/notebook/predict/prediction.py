@@ -58,6 +58,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
             self.chosen = self._record.clicked
         self._record.widget = self
         self._messages = 0
+        self._writing = False  # a slow disk holds up the clicks behind the one that is being kept
         self.on_msg(self._on_click)
 
     @property
@@ -77,7 +78,7 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
             for _ in range(_MOST_NAPS):
                 time.sleep(_SECONDS)
                 left -= 1
-                if messages != self._messages:  # where one came late, so may the next
+                if self._writing or messages != self._messages:  # where one came late, so may the next
                     left, messages = _NAPS_AFTER_CLICKS, self._messages
                 if not left:
                     return
@@ -88,7 +89,11 @@ class _PredictionWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget
         widget = self._record.widget
         if widget is not None and widget is not self:  # the question was asked again before the click arrived
             widget.chosen = self._record.clicked
-        self._noted()
+        self._writing = True
+        try:
+            self._noted()
+        finally:
+            self._writing = False
 
 
 class _ChoiceWidget(_PredictionWidget):
