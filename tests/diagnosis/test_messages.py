@@ -92,7 +92,7 @@ def test_messages_of_other_people_are_answered_rightly_or_not_at_all():
         ("float", "uint8", "astype(np.uint8)"),
     ],
 )
-def test_the_cure_of_a_type_is_the_type_that_the_message_wants(have, want, says):
+def test_the_fix_of_a_type_is_the_type_that_the_message_wants(have, want, says):
     [answer] = explain(f"Unexpected input data type. Actual: (tensor({have})) , expected: (tensor({want}))")
     assert says in answer.fix
     assert (f"np.{want}" in answer.fix) or want in {"float", "double", "float16"}
@@ -326,7 +326,7 @@ def test_each_wording_finds_its_own_kind_first_and_fills_its_answer():
 
 @pytest.mark.slow
 def test_the_page_and_python_give_the_same_answers():
-    """For every message of these tests and every wording; the cures ask both for what is raised there."""
+    """For every message of these tests and every wording; the fixes ask both for what is raised there."""
     for text in (
         *(text for _, _, text in THREADS),
         *(example(text) for kind in answers() for text in kind.texts),

@@ -31,7 +31,7 @@ from onnxruntime.quantization import (
 from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from tests.diagnosis.fixes import check
+from tests.diagnosis.message_fix import check
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -96,11 +96,11 @@ TABLE = model(node("Gather", "w x"), x=(I64, ["n"]), w=np.zeros((5, 2), np.float
 
 
 @case("iobinding-without-output")
-def _(cured):
+def _(fixed):
     loaded = session(RELU)
     binding = loaded.io_binding()
     binding.bind_cpu_input("x", X)
-    if cured:
+    if fixed:
         binding.bind_output("y")
     loaded.run_with_iobinding(binding)
 
@@ -109,10 +109,10 @@ def _(cured):
 
 
 @case("session-options-type")
-def _(cured):
+def _(fixed):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = (
-        onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL if cured else 99  # type: ignore[assignment]
+        onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL if fixed else 99  # type: ignore[assignment]
     )
 
 
@@ -120,8 +120,8 @@ def _(cured):
 
 
 @case("file-is-not-onnx")
-def _(cured):
-    Path("model.onnx").write_bytes(RELU.SerializeToString() if cured else b"<!DOCTYPE html><html></html>")
+def _(fixed):
+    Path("model.onnx").write_bytes(RELU.SerializeToString() if fixed else b"<!DOCTYPE html><html></html>")
     onnxruntime.InferenceSession("model.onnx")
 
 
@@ -133,19 +133,19 @@ def save_apart() -> None:
 
 
 @case("weights-file-is-missing")
-def _(cured):
+def _(fixed):
     save_apart()
-    if not cured:
+    if not fixed:
         Path("w.data").rename("weights.data")
     onnxruntime.InferenceSession("apart.onnx")
 
 
 @case("weights-from-bytes")
-def _(cured):
+def _(fixed):
     save_apart()
     data, folder = Path("apart.onnx").read_bytes(), Path.cwd()
     options = onnxruntime.SessionOptions()
-    if cured:
+    if fixed:
         key = "session.model_external_initializers_file_folder_path"
         options.add_session_config_entry(key, str(folder))
     Path("elsewhere").mkdir(exist_ok=True)
@@ -155,25 +155,25 @@ def _(cured):
 
 
 @case("external-file-exists")
-def _(cured):
+def _(fixed):
     save_apart()
-    if cured:
+    if fixed:
         Path("w.data").unlink()
     proto = model(node("MatMul", "x w"), w=np.ones((3, 64), np.float32))
     onnx.save(proto, "again.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
 
 
 @case("kernel-of-an-old-opset")
-def _(cured):
+def _(fixed):
     add = node("Add", "x x", broadcast=1)
     proto = model(add, x=(F, [2, 3]), y=(F, [2, 3]), opset=5, ir=3)
-    session(version_converter.convert_version(proto, 13) if cured else proto)
+    session(version_converter.convert_version(proto, 13) if fixed else proto)
 
 
 @case("operator-not-registered")
-def _(cured):
+def _(fixed):
     proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), domains=["mine"])
-    if cured:
+    if fixed:
         imports = [helper.make_opsetid("", 17)]
         proto.functions.append(
             helper.make_function("mine", "Twice", ["x"], ["y"], [node("Add", "x x")], imports)
@@ -182,49 +182,49 @@ def _(cured):
 
 
 @case("opset-import-is-missing")
-def _(cured):
+def _(fixed):
     proto = copy.deepcopy(RELU)
-    if not cured:
+    if not fixed:
         del proto.opset_import[:]
     checker.check_model(proto)
 
 
 @case("field-is-missing")
-def _(cured):
+def _(fixed):
     proto = copy.deepcopy(RELU)
-    if not cured:
+    if not fixed:
         proto.graph.input[0].ClearField("type")
     checker.check_model(proto)
 
 
 @case("shape-inference-differs")
-def _(cured):
+def _(fixed):
     proto = model(node("Relu", "x", "h"), node("Abs", "h"), x=(F, [2, 3]))
     proto.graph.value_info.append(inp("h", F, [2, 4]))
-    if cured:
+    if fixed:
         del proto.graph.value_info[:]
     onnx.shape_inference.infer_shapes(proto, strict_mode=True)
 
 
 @case("merge-names")
-def _(cured):
+def _(fixed):
     first, second = RELU, copy.deepcopy(RELU)
     edges = [("y", "x")]
-    if cured:
+    if fixed:
         first, second = compose.add_prefix(first, "a_"), compose.add_prefix(second, "b_")
         edges = [("a_y", "b_x")]
     compose.merge_models(first, second, io_map=edges)
 
 
 @case("merge-ir-version")
-def _(cured):
+def _(fixed):
     first, second = compose.add_prefix(RELU, "a_"), compose.add_prefix(RELU, "b_")
-    second.ir_version = 8 if cured else 9
+    second.ir_version = 8 if fixed else 9
     compose.merge_models(first, second, io_map=[("a_y", "b_x")])
 
 
 @case("reference-evaluator-unknown")
-def _(cured):
+def _(fixed):
     class Twice(OpRun):
         op_domain = "mine"
 
@@ -232,17 +232,17 @@ def _(cured):
             return (x + x,)
 
     proto = model(helper.make_node("Twice", ["x"], ["y"], domain="mine"), domains=["mine"])
-    ReferenceEvaluator(proto, new_ops=[Twice] if cured else None).run(None, {"x": X})
+    ReferenceEvaluator(proto, new_ops=[Twice] if fixed else None).run(None, {"x": X})
 
 
 @case("recurrent-state-size")
-def _(cured):
+def _(fixed):
     state = inp("h", F, [1, "n", 4])
     weights = {"w": np.ones((1, 16, 3), np.float32), "r": np.ones((1, 16, 4), np.float32)}
     lstm = helper.make_node("LSTM", ["x", "w", "r", "", "", "h"], ["y"], name="lstm", hidden_size=4)
     proto = model(lstm, x=(F, ["t", "b", 3]), more=[state], **weights)
     x = np.ones((5, 2, 3), np.float32)
-    run(proto, x=x, h=np.zeros((1, x.shape[1] if cured else 1, 4), np.float32))
+    run(proto, x=x, h=np.zeros((1, x.shape[1] if fixed else 1, 4), np.float32))
 
 
 # --- float16 and the quantiser
@@ -269,8 +269,8 @@ ROW = np.ones((1, 64), np.float32)
 
 
 @case("quantised-to-16-bits")
-def _(cured):
-    quantize_dynamic(linear(), "int.onnx", weight_type=QuantType.QInt8 if cured else QuantType.QInt16)
+def _(fixed):
+    quantize_dynamic(linear(), "int.onnx", weight_type=QuantType.QInt8 if fixed else QuantType.QInt16)
     session(onnx.load("int.onnx"))
 
 
@@ -505,27 +505,27 @@ def export(module: object, *args: torch.Tensor, dynamo: bool = True, **options: 
 
 
 @case("too-many-arguments")
-def _(cured):
+def _(fixed):
     x = torch.randn(2, 4)
-    torch.export.export(Calls(torch.relu), (x,) if cured else (x, x))
+    torch.export.export(Calls(torch.relu), (x,) if fixed else (x, x))
 
 
 @case("script-module")
-def _(cured):
+def _(fixed):
     module = torch.nn.ReLU()
-    export(module if cured else torch.jit.script(module))
+    export(module if fixed else torch.jit.script(module))
 
 
 @case("operator-newer-than-the-opset")
-def _(cured):
+def _(fixed):
     def attend(x):
         return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 
-    export(Calls(attend), torch.randn(1, 2, 3, 4), dynamo=False, opset_version=14 if cured else 11)
+    export(Calls(attend), torch.randn(1, 2, 3, 4), dynamo=False, opset_version=14 if fixed else 11)
 
 
 @case("lstm-projection")
-def _(cured):
+def _(fixed):
     class Projected(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -534,188 +534,188 @@ def _(cured):
         def forward(self, x):
             return self.linear(self.lstm(x)[0])
 
-    lstm = Projected() if cured else torch.nn.LSTM(3, 4, proj_size=2)
+    lstm = Projected() if fixed else torch.nn.LSTM(3, 4, proj_size=2)
     export(lstm, torch.randn(5, 1, 3), dynamo=False)
 
 
 @case("weights-only")
-def _(cured):
+def _(fixed):
     module = torch.nn.Linear(2, 2)
-    torch.save(module.state_dict() if cured else module, "m.pt")
+    torch.save(module.state_dict() if fixed else module, "m.pt")
     torch.load("m.pt")
 
 
 @case("trace-boolean")
-def _(cured):
+def _(fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch.jit.TracerWarning)
         torch.jit.trace(
-            lambda x: torch.where(x.sum() > 0, x, -x) if cured else (x if x.sum() > 0 else -x), torch.ones(2)
+            lambda x: torch.where(x.sum() > 0, x, -x) if fixed else (x if x.sum() > 0 else -x), torch.ones(2)
         )
 
 
 @case("trace-number")
-def _(cured):
+def _(fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch.jit.TracerWarning)
-        torch.jit.trace(lambda x: x * (x.sum() if cured else float(x.sum())), torch.ones(2))
+        torch.jit.trace(lambda x: x * (x.sum() if fixed else float(x.sum())), torch.ones(2))
 
 
 @case("trace-new-tensor")
-def _(cured):
+def _(fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch.jit.TracerWarning)
-        torch.jit.trace(lambda x: x + (x.new_ones(2) if cured else torch.tensor([1.0, 1.0])), torch.ones(2))
+        torch.jit.trace(lambda x: x + (x.new_ones(2) if fixed else torch.tensor([1.0, 1.0])), torch.ones(2))
 
 
 @case("provider-not-in-this-build")
-def _(cured):
+def _(fixed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         known = onnxruntime.get_available_providers()
         wanted = [
-            name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in known or not cured
+            name for name in ("CUDAExecutionProvider", "CPUExecutionProvider") if name in known or not fixed
         ]
         onnxruntime.InferenceSession(RELU.SerializeToString(), providers=wanted)
 
 
 GRADIENT = torch.ones(1, requires_grad=True)
 CASES |= {  # what one call shows
-    "double-for-float": lambda cured: run(
-        RELU, x=np.ones((2, 3)).astype(np.float32) if cured else np.ones((2, 3))
+    "double-for-float": lambda fixed: run(
+        RELU, x=np.ones((2, 3)).astype(np.float32) if fixed else np.ones((2, 3))
     ),
-    "float-for-float16": lambda cured: run(
-        float16.convert_float_to_float16(copy.deepcopy(RELU), keep_io_types=cured), x=X
+    "float-for-float16": lambda fixed: run(
+        float16.convert_float_to_float16(copy.deepcopy(RELU), keep_io_types=fixed), x=X
     ),
-    "rank-of-a-feed": lambda cured: run(RELU, x=X[0][None] if cured else X[0]),
-    "size-of-a-feed": lambda cured: run(model(node("Relu", "x"), x=(F, ["a" if cured else 1, 3])), x=X),
-    "input-is-none": lambda cured: run(RELU, x=X if cured else None),
-    "run-without-a-dict": lambda cured: session(RELU).run(*((None, {"x": X}) if cured else ({"x": X},))),
-    "not-a-session-source": lambda cured: onnxruntime.InferenceSession(
-        RELU.SerializeToString() if cured else RELU
+    "rank-of-a-feed": lambda fixed: run(RELU, x=X[0][None] if fixed else X[0]),
+    "size-of-a-feed": lambda fixed: run(model(node("Relu", "x"), x=(F, ["a" if fixed else 1, 3])), x=X),
+    "input-is-none": lambda fixed: run(RELU, x=X if fixed else None),
+    "run-without-a-dict": lambda fixed: session(RELU).run(*((None, {"x": X}) if fixed else ({"x": X},))),
+    "not-a-session-source": lambda fixed: onnxruntime.InferenceSession(
+        RELU.SerializeToString() if fixed else RELU
     ),
-    "session-pickled": lambda cured: pickle.dumps(RELU.SerializeToString() if cured else session(RELU)),
-    "ir-version": lambda cured: session(model(node("Relu", "x"), ir=8 if cured else 99)),
-    "opset-too-new": lambda cured: session(model(node("Relu", "x"), opset=18 if cured else 99, ir=10)),
-    "operator-of-another-opset": lambda cured: session(
-        model(node("Gelu", "x"), opset=20 if cured else 17, ir=9)
+    "session-pickled": lambda fixed: pickle.dumps(RELU.SerializeToString() if fixed else session(RELU)),
+    "ir-version": lambda fixed: session(model(node("Relu", "x"), ir=8 if fixed else 99)),
+    "opset-too-new": lambda fixed: session(model(node("Relu", "x"), opset=18 if fixed else 99, ir=10)),
+    "operator-of-another-opset": lambda fixed: session(
+        model(node("Gelu", "x"), opset=20 if fixed else 17, ir=9)
     ),
-    "shape-of-int32": lambda cured: session(
-        model(node("Reshape", "x s"), s=np.array([-1], np.int64 if cured else np.int32))
+    "shape-of-int32": lambda fixed: session(
+        model(node("Reshape", "x s"), s=np.array([-1], np.int64 if fixed else np.int32))
     ),
-    "types-disagree": lambda cured: session(
-        model(node("Add", "x w"), w=np.ones(3, np.float32 if cured else np.int64))
+    "types-disagree": lambda fixed: session(
+        model(node("Add", "x w"), w=np.ones(3, np.float32 if fixed else np.int64))
     ),
-    "output-type-declared": lambda cured: session(model(node("Relu", "x"), y=(F if cured else D, None))),
-    "name-twice": lambda cured: session(
-        model(node("Relu", "x", "h" if cured else "y"), node("Abs", "h" if cured else "x"))
+    "output-type-declared": lambda fixed: session(model(node("Relu", "x"), y=(F if fixed else D, None))),
+    "name-twice": lambda fixed: session(
+        model(node("Relu", "x", "h" if fixed else "y"), node("Abs", "h" if fixed else "x"))
     ),
-    "value-nobody-makes": lambda cured: session(model(node("Relu", "x" if cured else "lost"))),
-    "scales-per-channel-below-opset-13": lambda cured: session(
+    "value-nobody-makes": lambda fixed: session(model(node("Relu", "x" if fixed else "lost"))),
+    "scales-per-channel-below-opset-13": lambda fixed: session(
         model(
             node("DequantizeLinear", "q s z", axis=0),
-            opset=13 if cured else 12,
+            opset=13 if fixed else 12,
             q=np.zeros((2, 2), np.int8),
             s=np.ones(2, np.float32),
             z=np.zeros(2, np.int8),
         )
     ),
-    "value-without-a-type": lambda cured: session(
-        model(node("Relu", "x"), x=(F if cured else TensorProto.UNDEFINED, ["n"]))
+    "value-without-a-type": lambda fixed: session(
+        model(node("Relu", "x"), x=(F if fixed else TensorProto.UNDEFINED, ["n"]))
     ),
-    "count-of-inputs": lambda cured: session(model(node("Add", "x x" if cured else "x"))),
-    "graph-shapes-merge": lambda cured: session(
-        model(node("Concat", "x w", axis=1), x=(F, [1, 3]), w=np.ones((1 if cured else 2, 4), np.float32))
+    "count-of-inputs": lambda fixed: session(model(node("Add", "x x" if fixed else "x"))),
+    "graph-shapes-merge": lambda fixed: session(
+        model(node("Concat", "x w", axis=1), x=(F, [1, 3]), w=np.ones((1 if fixed else 2, 4), np.float32))
     ),
-    "number-of-values": lambda cured: helper.make_tensor("w", F, [3] if cured else [2, 2], [1.0, 2.0, 3.0]),
-    "topk-too-large": lambda cured: run(
-        model(node("TopK", "x k", "y i"), k=np.array([2 if cured else 9])), x=X
+    "number-of-values": lambda fixed: helper.make_tensor("w", F, [3] if fixed else [2, 2], [1.0, 2.0, 3.0]),
+    "topk-too-large": lambda fixed: run(
+        model(node("TopK", "x k", "y i"), k=np.array([2 if fixed else 9])), x=X
     ),
-    "reshape-size": lambda cured: run(
-        model(node("Reshape", "x s"), s=np.array([-1 if cured else 1, 3])), x=X
+    "reshape-size": lambda fixed: run(
+        model(node("Reshape", "x s"), s=np.array([-1 if fixed else 1, 3])), x=X
     ),
-    "calibration-is-empty": lambda cured: quantize_static(
-        linear(), "int.onnx", Reader(*([ROW] if cured else []))
+    "calibration-is-empty": lambda fixed: quantize_static(
+        linear(), "int.onnx", Reader(*([ROW] if fixed else []))
     ),
-    "scale-is-not-finite": lambda cured: quantize_static(
-        linear(), "int.onnx", Reader(ROW if cured else ROW * np.nan)
+    "scale-is-not-finite": lambda fixed: quantize_static(
+        linear(), "int.onnx", Reader(ROW if fixed else ROW * np.nan)
     ),
-    "if-on-values": lambda cured: export(
-        Calls(lambda x: torch.where(x.sum() > 0, x, -x) if cured else (x if x.sum() > 0 else -x))
+    "if-on-values": lambda fixed: export(
+        Calls(lambda x: torch.where(x.sum() > 0, x, -x) if fixed else (x if x.sum() > 0 else -x))
     ),
-    "branches-alias": lambda cured: export(
-        Calls(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.clone() if cured else x, (x,)))
+    "branches-alias": lambda fixed: export(
+        Calls(lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x.clone() if fixed else x, (x,)))
     ),
-    "returns-an-object": lambda cured: export(Calls(lambda x: (x, x + 1) if cured else Pair(x, x + 1))),
-    "not-a-module": lambda cured: torch.export.export(
-        Calls(torch.relu) if cured else torch.relu, (torch.randn(2, 4),)
+    "returns-an-object": lambda fixed: export(Calls(lambda x: (x, x + 1) if fixed else Pair(x, x + 1))),
+    "not-a-module": lambda fixed: torch.export.export(
+        Calls(torch.relu) if fixed else torch.relu, (torch.randn(2, 4),)
     ),
-    "dynamic-shapes-keys": lambda cured: export(
-        Calls(torch.relu), dynamic_shapes={"x" if cured else "input": {0: torch.export.Dim.AUTO}}
+    "dynamic-shapes-keys": lambda fixed: export(
+        Calls(torch.relu), dynamic_shapes={"x" if fixed else "input": {0: torch.export.Dim.AUTO}}
     ),
-    "no-symbolic": lambda cured: export(Calls(lambda x: torch.logaddexp(x, x)), dynamo=cured),
-    "jit-inputs": lambda cured: export(
-        Calls(lambda x: (x, x + 1) if cured else Pair(x, x + 1)), dynamo=False
+    "no-symbolic": lambda fixed: export(Calls(lambda x: torch.logaddexp(x, x)), dynamo=fixed),
+    "jit-inputs": lambda fixed: export(
+        Calls(lambda x: (x, x + 1) if fixed else Pair(x, x + 1)), dynamo=False
     ),
-    "options-are-no-dict": lambda cured: onnxruntime.InferenceSession(
+    "options-are-no-dict": lambda fixed: onnxruntime.InferenceSession(
         RELU.SerializeToString(),
-        onnxruntime.SessionOptions() if cured else {"intra_op_num_threads": 1},
+        onnxruntime.SessionOptions() if fixed else {"intra_op_num_threads": 1},
         providers=["CPUExecutionProvider"],
     ),
-    "type-not-allowed": lambda cured: session(
+    "type-not-allowed": lambda fixed: session(
         model(
-            *([node("Cast", "x", "c", to=F)] if cured else []),
-            node("Relu", "c" if cured else "x"),
+            *([node("Cast", "x", "c", to=F)] if fixed else []),
+            node("Relu", "c" if fixed else "x"),
             x=(BOOL, ["a"]),
-            y=(F if cured else BOOL, None),
+            y=(F if fixed else BOOL, None),
         )
     ),
-    "attribute-unknown": lambda cured: checker.check_model(
-        model(node("LeakyRelu" if cured else "Relu", "x", alpha=0.1), y=(F, ["a", "b"]))
+    "attribute-unknown": lambda fixed: checker.check_model(
+        model(node("LeakyRelu" if fixed else "Relu", "x", alpha=0.1), y=(F, ["a", "b"]))
     ),
-    "inconsistent-type": lambda cured: onnx.shape_inference.infer_shapes(
-        model(node("Add", "x w"), w=np.ones(3, np.float32 if cured else np.int64)),
+    "inconsistent-type": lambda fixed: onnx.shape_inference.infer_shapes(
+        model(node("Add", "x w"), w=np.ones(3, np.float32 if fixed else np.int64)),
         check_type=True,
         strict_mode=True,
     ),
-    "unsupported-type": lambda cured: onnx.shape_inference.infer_shapes(
+    "unsupported-type": lambda fixed: onnx.shape_inference.infer_shapes(
         model(
-            *([node("Cast", "x", "c", to=F)] if cured else []),
-            node("Floor", "c" if cured else "x"),
+            *([node("Cast", "x", "c", to=F)] if fixed else []),
+            node("Floor", "c" if fixed else "x"),
             x=(I64, ["a"]),
-            y=(F if cured else I64, None),
+            y=(F if fixed else I64, None),
         ),
         check_type=True,
         strict_mode=True,
     ),
-    "split-size": lambda cured: run(
-        model(node("Split", "x s", "y z", axis=1), s=np.array([2, 1 if cured else 4])), x=X
+    "split-size": lambda fixed: run(
+        model(node("Split", "x s", "y z", axis=1), s=np.array([2, 1 if fixed else 4])), x=X
     ),
-    "squeeze-size": lambda cured: run(
-        model(node("Squeeze", "x s"), x=(F, ["a", "b", "c"]), s=np.array([1 if cured else 0])),
+    "squeeze-size": lambda fixed: run(
+        model(node("Squeeze", "x s"), x=(F, ["a", "b", "c"]), s=np.array([1 if fixed else 0])),
         x=np.ones((2, 1, 3), np.float32),
     ),
-    "concat-size": lambda cured: run(
+    "concat-size": lambda fixed: run(
         model(node("Concat", "x z", axis=1), more=[inp("z", F, ["c", "d"])]),
         x=X,
-        z=X if cured else X[:1],
+        z=X if fixed else X[:1],
     ),
-    "matmul-size": lambda cured: run(
+    "matmul-size": lambda fixed: run(
         model(node("MatMul", "x z"), more=[inp("z", F, ["c", "d"])]),
         x=X,
-        z=X.T if cured else X,
+        z=X.T if fixed else X,
     ),
-    "where-size": lambda cured: run(
+    "where-size": lambda fixed: run(
         model(node("Where", "m x x"), more=[inp("m", BOOL, ["c"])]),
         x=X,
-        m=np.ones(X.shape[1] if cured else 9, bool),
+        m=np.ones(X.shape[1] if fixed else 9, bool),
     ),
-    "expand-size": lambda cured: run(
+    "expand-size": lambda fixed: run(
         model(node("Expand", "x s"), more=[inp("s", I64, [2])]),
         x=X,
-        s=np.array(X.shape if cured else [5, 5]),
+        s=np.array(X.shape if fixed else [5, 5]),
     ),
-    "slice-values": lambda cured: run(
+    "slice-values": lambda fixed: run(
         model(
             node("Slice", "x b e a s"),
             more=[inp("s", I64, [1])],
@@ -724,14 +724,14 @@ CASES |= {  # what one call shows
             a=np.array([0]),
         ),
         x=X,
-        s=np.array([1 if cured else 0]),
+        s=np.array([1 if fixed else 0]),
     ),
-    "out-of-memory": lambda cured: run(
+    "out-of-memory": lambda fixed: run(
         model(node("Expand", "x s"), x=(F, [1]), more=[inp("s", I64, [2])]),
         x=np.ones(1, np.float32),
-        s=np.array([2, 3] if cured else [2**40, 2]),
+        s=np.array([2, 3] if fixed else [2**40, 2]),
     ),
-    "resize-in-float16": lambda cured: session(
+    "resize-in-float16": lambda fixed: session(
         float16.convert_float_to_float16(
             model(
                 helper.make_node("Resize", ["x", "", "s"], ["y"], name="resize"),
@@ -739,10 +739,10 @@ CASES |= {  # what one call shows
                 y=(F, [1, 1, 8, 8]),
                 s=np.array([1, 1, 2, 2], np.float32),
             ),
-            op_block_list=["Resize"] if cured else [],
+            op_block_list=["Resize"] if fixed else [],
         )
     ),
-    "cast-of-a-float16-converter": lambda cured: session(
+    "cast-of-a-float16-converter": lambda fixed: session(
         float16.convert_float_to_float16(
             model(
                 *[node("Shape", "x", "s"), node("Cast", "s", "f", to=F), node("Mul", "f w")],
@@ -750,259 +750,259 @@ CASES |= {  # what one call shows
                 y=(F, [2]),
                 w=np.array([2, 3], np.float32),
             ),
-            op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, "Cast"] if cured else None,
+            op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, "Cast"] if fixed else None,
         )
     ),
-    "array-to-tensor": lambda cured: (
-        helper.tensor_dtype_to_np_dtype(1) if cured else onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[1]
+    "array-to-tensor": lambda fixed: (
+        helper.tensor_dtype_to_np_dtype(1) if fixed else onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[1]
     ),
-    "attribute-without-a-type": lambda cured: (
+    "attribute-without-a-type": lambda fixed: (
         helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS)
-        if cured
+        if fixed
         else helper.make_attribute("axes", [])
     ),
-    "no-such-field": lambda cured: (
+    "no-such-field": lambda fixed: (
         copy.deepcopy(RELU).graph.node.extend([RELU.graph.node[0]])
-        if cured
+        if fixed
         else setattr(copy.deepcopy(RELU).graph, "node", [RELU.graph.node[0]])
     ),
-    "binding-of-another-session": lambda cured: (
+    "binding-of-another-session": lambda fixed: (
         (one := session(RELU)).get_inputs() and one.io_binding()
-        if cured
+        if fixed
         else session(RELU).run_with_iobinding(session(RELU).io_binding())
     ),
-    "provider-options": lambda cured: onnxruntime.InferenceSession(
-        RELU.SerializeToString(), providers=[("CPUExecutionProvider", {} if cured else 1)]
+    "provider-options": lambda fixed: onnxruntime.InferenceSession(
+        RELU.SerializeToString(), providers=[("CPUExecutionProvider", {} if fixed else 1)]
     ),
-    "providers-set-twice": lambda cured: onnxruntime.InferenceSession(
+    "providers-set-twice": lambda fixed: onnxruntime.InferenceSession(
         RELU.SerializeToString(),
-        providers=["CPUExecutionProvider"] if cured else ["CPUExecutionProvider"] * 2,
+        providers=["CPUExecutionProvider"] if fixed else ["CPUExecutionProvider"] * 2,
     ),
-    "config-entry": lambda cured: onnxruntime.SessionOptions().add_session_config_entry(
-        "session.disable_prepacking" if cured else "k" * 9000, "1"
+    "config-entry": lambda fixed: onnxruntime.SessionOptions().add_session_config_entry(
+        "session.disable_prepacking" if fixed else "k" * 9000, "1"
     ),
-    "float16-truncates": lambda cured: float16.convert_float_to_float16(
-        weighty() if cured else weighty(v=np.full(3, 1e9, np.float32))
+    "float16-truncates": lambda fixed: float16.convert_float_to_float16(
+        weighty() if fixed else weighty(v=np.full(3, 1e9, np.float32))
     ),
-    "types-of-float16-mixed": lambda cured: session(
+    "types-of-float16-mixed": lambda fixed: session(
         model(node("Cast", "w", "v", to=F), node("Add", "x v"), w=np.ones(3, np.float16))
-        if cured
+        if fixed
         else model(node("Add", "x w"), w=np.ones(3, np.float16))
     ),
-    "shapes-merged": lambda cured: loud(declared([2, "n" if cured else 5])).run(None, {"x": X}),
-    "initializer-is-input": lambda cured: loud(weighty() if cured else weighty(inp("w", F, [3]))),
-    "unused-initializer": lambda cured: loud(weighty() if cured else weighty(v=np.ones(3, np.float32))),
-    "optimised-for-this-machine": lambda cured: (
+    "shapes-merged": lambda fixed: loud(declared([2, "n" if fixed else 5])).run(None, {"x": X}),
+    "initializer-is-input": lambda fixed: loud(weighty() if fixed else weighty(inp("w", F, [3]))),
+    "unused-initializer": lambda fixed: loud(weighty() if fixed else weighty(v=np.ones(3, np.float32))),
+    "optimised-for-this-machine": lambda fixed: (
         loud(
             RELU,
             optimized_model_filepath="fast.onnx",
             graph_optimization_level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
         )
-        if cured
+        if fixed
         else loud(RELU, optimized_model_filepath="fast.onnx")
     ),
-    "weights-of-another-size": lambda cured: onnxruntime.InferenceSession(wrong_size(cured)),
-    "ir-version-of-the-checker": lambda cured: checker.check_model(
-        model(node("Relu", "x"), y=(F, ["a", "b"]), ir=8) if cured else model(node("Relu", "x"), ir=99)
+    "weights-of-another-size": lambda fixed: onnxruntime.InferenceSession(wrong_size(fixed)),
+    "ir-version-of-the-checker": lambda fixed: checker.check_model(
+        model(node("Relu", "x"), y=(F, ["a", "b"]), ir=8) if fixed else model(node("Relu", "x"), ir=99)
     ),
-    "no-kernel": lambda cured: session(
+    "no-kernel": lambda fixed: session(
         model(node("Conv", "x w"), x=(F, [1, 1, 3, 3]), w=np.ones((1, 1, 1, 1), np.float32))
-        if cured
+        if fixed
         else model(node("Conv", "x w"), x=(D, [1, 1, 3, 3]), y=(D, None), w=np.ones((1, 1, 1, 1)))
     ),
-    "contrib-operator-unknown": lambda cured: session(
+    "contrib-operator-unknown": lambda fixed: session(
         RELU
-        if cured
+        if fixed
         else model(helper.make_node("Newer", ["x"], ["y"], domain="com.microsoft"), domains=["com.microsoft"])
     ),
-    "bfloat16-without-operator": lambda cured: session(
+    "bfloat16-without-operator": lambda fixed: session(
         model(node("Round", "x"))
-        if cured
+        if fixed
         else model(node("Round", "x"), x=(TensorProto.BFLOAT16, ["a"]), y=(TensorProto.BFLOAT16, None))
     ),
-    "float16-not-allowed": lambda cured: session(
+    "float16-not-allowed": lambda fixed: session(
         model(node("Range", "x x x"), x=(F, []))
-        if cured
+        if fixed
         else model(node("Range", "x x x"), x=(TensorProto.FLOAT16, []), y=(TensorProto.FLOAT16, None))
     ),
-    "initializer-of-another-type": lambda cured: session(
-        model(node("Add", "x w"), more=[inp("w", F, [3])], w=np.ones(3, np.float32 if cured else np.float16))
+    "initializer-of-another-type": lambda fixed: session(
+        model(node("Add", "x w"), more=[inp("w", F, [3])], w=np.ones(3, np.float32 if fixed else np.float16))
     ),
-    "graph-has-a-cycle": lambda cured: session(
+    "graph-has-a-cycle": lambda fixed: session(
         model(node("Add", "x x", "y"))
-        if cured
+        if fixed
         else model(node("Add", "x h", "y"), helper.make_node("Relu", ["y"], ["h"], name="r"))
     ),
-    "weights-are-no-inputs": lambda cured: checker.check_model(
-        model(node("Add", "x w"), y=(F, ["a", "b"]), ir=4 if cured else 3, w=np.ones(3, np.float32))
+    "weights-are-no-inputs": lambda fixed: checker.check_model(
+        model(node("Add", "x w"), y=(F, ["a", "b"]), ir=4 if fixed else 3, w=np.ones(3, np.float32))
     ),
-    "shapes-of-a-node-contradict": lambda cured: session(
-        model(node("MatMul", "x w"), x=(F, [2, 4 if cured else 3]), w=np.ones((4, 4), np.float32))
+    "shapes-of-a-node-contradict": lambda fixed: session(
+        model(node("MatMul", "x w"), x=(F, [2, 4 if fixed else 3]), w=np.ones((4, 4), np.float32))
     ),
-    "attribute-is-missing": lambda cured: checker.check_model(
-        model(node("Cast", "x", to=F) if cured else node("Cast", "x"), y=(F, ["a", "b"]))
+    "attribute-is-missing": lambda fixed: checker.check_model(
+        model(node("Cast", "x", to=F) if fixed else node("Cast", "x"), y=(F, ["a", "b"]))
     ),
-    "graph-has-no-name": lambda cured: (
-        checker.check_model(RELU) if cured else checker.check_graph(onnx.GraphProto(node=RELU.graph.node))
+    "graph-has-no-name": lambda fixed: (
+        checker.check_model(RELU) if fixed else checker.check_graph(onnx.GraphProto(node=RELU.graph.node))
     ),
-    "opset-of-the-quantiser": lambda cured: quantize_dynamic(
-        saved(model(node("MatMul", "x w"), opset=17 if cured else 9, w=np.ones((3, 3), np.float32))),
+    "opset-of-the-quantiser": lambda fixed: quantize_dynamic(
+        saved(model(node("MatMul", "x w"), opset=17 if fixed else 9, w=np.ones((3, 3), np.float32))),
         "int.onnx",
     ),
-    "quantise-preprocess": lambda cured: (
-        (quant_pre_process(linear(), "ready.onnx"), quantise("ready.onnx")) if cured else quantise(linear())
+    "quantise-preprocess": lambda fixed: (
+        (quant_pre_process(linear(), "ready.onnx"), quantise("ready.onnx")) if fixed else quantise(linear())
     ),
-    "calibration-reader": lambda cured: Reader(ROW) if cured else NoReader(),
-    "quantiser-of-another-version": lambda cured: (
+    "calibration-reader": lambda fixed: Reader(ROW) if fixed else NoReader(),
+    "quantiser-of-another-version": lambda fixed: (
         quantize_static(linear(), "int.onnx", Reader(ROW))
-        if cured
+        if fixed
         else quantize_static(linear(), "int.onnx", Reader(ROW), optimize_model=True)
     ),
-    "no-adapter": lambda cured: (
+    "no-adapter": lambda fixed: (
         version_converter.convert_version(model(node("Relu", "x"), opset=16), 14)
-        if cured
+        if fixed
         else version_converter.convert_version(model(node("Identity", "x"), opset=16), 13)
     ),
-    "opset-not-an-opset": lambda cured: version_converter.convert_version(RELU, 18 if cured else 99),
-    "one-hot-or-sequence-index": lambda cured: run(
+    "opset-not-an-opset": lambda fixed: version_converter.convert_version(RELU, 18 if fixed else 99),
+    "one-hot-or-sequence-index": lambda fixed: run(
         model(node("SequenceConstruct", "x x", "s"), node("SequenceAt", "s i"), more=[inp("i", I64, [])]),
         x=X,
-        i=np.array(1 if cured else 5),
+        i=np.array(1 if fixed else 5),
     ),
-    "lstm-with-projection-run": lambda cured: run(
-        recurrent(4 if cured else 2), x=np.ones((5, 2, 3), np.float32)
+    "lstm-with-projection-run": lambda fixed: run(
+        recurrent(4 if fixed else 2), x=np.ones((5, 2, 3), np.float32)
     ),
-    "sequence-lengths": lambda cured: run(
+    "sequence-lengths": lambda fixed: run(
         recurrent(4, lengths=True),
         x=np.ones((5, 2, 3), np.float32),
-        n=np.array([5 if cured else 9, 1], np.int32),
+        n=np.array([5 if fixed else 9, 1], np.int32),
     ),
-    "pad-values": lambda cured: run(
-        model(node("Pad", "x p", mode="reflect"), p=np.array([0, 1, 0, 1] if cured else [0, 9, 0, 9])), x=X
+    "pad-values": lambda fixed: run(
+        model(node("Pad", "x p", mode="reflect"), p=np.array([0, 1, 0, 1] if fixed else [0, 9, 0, 9])), x=X
     ),
-    "resize-values": lambda cured: run(resized(), x=X, s=(np.ones if cured else np.zeros)(2, np.float32)),
-    "transpose-rank": lambda cured: run(
-        model(node("Transpose", "x", perm=[0, 2, 1]), x=(F, None)), x=X[None] if cured else X
+    "resize-values": lambda fixed: run(resized(), x=X, s=(np.ones if fixed else np.zeros)(2, np.float32)),
+    "transpose-rank": lambda fixed: run(
+        model(node("Transpose", "x", perm=[0, 2, 1]), x=(F, None)), x=X[None] if fixed else X
     ),
-    "einsum-values": lambda cured: run(
+    "einsum-values": lambda fixed: run(
         model(node("Einsum", "x z", equation="ij,ij->i"), more=[inp("z", F, ["c", "d"])]),
         x=X,
-        z=X if cured else X[:, :2],
+        z=X if fixed else X[:, :2],
     ),
-    "scatter-values": lambda cured: run(
+    "scatter-values": lambda fixed: run(
         model(node("ScatterND", "x i u"), i=np.array([[0]]), more=[inp("u", F, ["c", "d"])]),
         x=X,
-        u=X[:1] if cured else X,
+        u=X[:1] if fixed else X,
     ),
-    "normalisation-size": lambda cured: run(
-        model(node("LayerNormalization", "x w"), w=np.ones(3 if cured else 5, np.float32)), x=X
+    "normalisation-size": lambda fixed: run(
+        model(node("LayerNormalization", "x w"), w=np.ones(3 if fixed else 5, np.float32)), x=X
     ),
-    "range-or-number": lambda cured: run(
+    "range-or-number": lambda fixed: run(
         model(node("Range", "b x d"), x=(F, []), more=[inp("d", F, [])], b=np.float32(0)),
         x=np.array(3, np.float32),
-        d=np.array(1 if cured else 0, np.float32),
+        d=np.array(1 if fixed else 0, np.float32),
     ),
-    "zero-point-of-a-node": lambda cured: run(quantised_conv(cured), x=np.ones((2, 3), np.uint8)),
-    "already-float16": lambda cured: float16.convert_float_to_float16(
-        weighty() if cured else float16.convert_float_to_float16(weighty())
+    "zero-point-of-a-node": lambda fixed: run(quantised_conv(fixed), x=np.ones((2, 3), np.uint8)),
+    "already-float16": lambda fixed: float16.convert_float_to_float16(
+        weighty() if fixed else float16.convert_float_to_float16(weighty())
     ),
-    "mixed-precision-search": lambda cured: auto_convert_mixed_precision(
-        weighty(), {"x": X if cured else X * np.nan}, rtol=0.1, keep_io_types=True
+    "mixed-precision-search": lambda fixed: auto_convert_mixed_precision(
+        weighty(), {"x": X if fixed else X * np.nan}, rtol=0.1, keep_io_types=True
     ),
-    "sequence-for-a-tensor": lambda cured: run(sequences(), x=[X] if cured else X),
-    "not-folded": lambda cured: loud(
+    "sequence-for-a-tensor": lambda fixed: run(sequences(), x=[X] if fixed else X),
+    "not-folded": lambda fixed: loud(
         model(node("Mul", "x h"), **HALF, h=np.ones(3, np.float16))
-        if cured
+        if fixed
         else model(node("Erf", "w", "h"), node("Mul", "x h"), **HALF, w=np.ones(3, np.float16))
     ),
-    "sizes-under-one-name": lambda cured: ((one := reused("b")) if cured else (one := reused("a")))[0].run(
+    "sizes-under-one-name": lambda fixed: ((one := reused("b")) if fixed else (one := reused("a")))[0].run(
         None, one[1]
     ),
-    "weights-outside-the-folder": lambda cured: onnxruntime.InferenceSession(
-        outside("w.data" if cured else "../w.data")
+    "weights-outside-the-folder": lambda fixed: onnxruntime.InferenceSession(
+        outside("w.data" if fixed else "../w.data")
     ),
-    "function-of-another-opset": lambda cured: checker.check_model(function(17 if cured else 11)),
-    "branch-does-not-fit": lambda cured: session(choice(1, 0)) if cured else session(choice(0, 5)),
-    "type-of-a-node": lambda cured: session(model(node("Transpose", "x", perm=[1, 0] if cured else [0, 5]))),
-    "node-of-another-runtime": lambda cured: ReferenceEvaluator(FUSIBLE if cured else optimised()),
-    "no-older-form": lambda cured: version_converter.convert_version(
-        model(node("Erf" if cured else "Gelu", "x"), opset=20, ir=9), 19
+    "function-of-another-opset": lambda fixed: checker.check_model(function(17 if fixed else 11)),
+    "branch-does-not-fit": lambda fixed: session(choice(1, 0)) if fixed else session(choice(0, 5)),
+    "type-of-a-node": lambda fixed: session(model(node("Transpose", "x", perm=[1, 0] if fixed else [0, 5]))),
+    "node-of-another-runtime": lambda fixed: ReferenceEvaluator(FUSIBLE if fixed else optimised()),
+    "no-older-form": lambda fixed: version_converter.convert_version(
+        model(node("Erf" if fixed else "Gelu", "x"), opset=20, ir=9), 19
     ),
-    "image-smaller-than-the-kernel": lambda cured: run(
-        pooled(), x=np.ones((1, 1, 3, 3) if cured else (1, 1, 2, 2), np.float32)
+    "image-smaller-than-the-kernel": lambda fixed: run(
+        pooled(), x=np.ones((1, 1, 3, 3) if fixed else (1, 1, 2, 2), np.float32)
     ),
-    "rotary-table": lambda cured: run(rotary(2 if cured else 3), x=ROTATED),
-    "many-bits-file": lambda cured: session(four_bits(16 if cured else 8)),
-    "attention-size": lambda cured: run(attention(12 if cured else 5), x=TOKENS),
-    "loop-values": lambda cured: run(scanned("x" if cured else "o", 0), x=X),
-    "symbolic-shapes-incomplete": lambda cured: (
+    "rotary-table": lambda fixed: run(rotary(2 if fixed else 3), x=ROTATED),
+    "many-bits-file": lambda fixed: session(four_bits(16 if fixed else 8)),
+    "attention-size": lambda fixed: run(attention(12 if fixed else 5), x=TOKENS),
+    "loop-values": lambda fixed: run(scanned("x" if fixed else "o", 0), x=X),
+    "symbolic-shapes-incomplete": lambda fixed: (
         quant_pre_process(custom(), "r.onnx", skip_symbolic_shape=True, skip_optimization=True)
-        if cured
+        if fixed
         else quant_pre_process(custom(), "ready.onnx")
     ),
-    "type-requests-differ": lambda cured: overridden(QuantType.QUInt16 if cured else QuantType.QInt16),
-    "quantise-type-not-known": lambda cured: (
+    "type-requests-differ": lambda fixed: overridden(QuantType.QUInt16 if fixed else QuantType.QInt16),
+    "quantise-type-not-known": lambda fixed: (
         quantize_static(linear(), "int.onnx", Reader(ROW))
-        if cured
+        if fixed
         else quantize_static(linear(), "int.onnx", Reader(ROW), calibrate_method=7)
     ),
-    "no-standard-domain": lambda cured: quant_utils.get_opset_version(
-        RELU if cured else onnx.ModelProto(graph=RELU.graph)
+    "no-standard-domain": lambda fixed: quant_utils.get_opset_version(
+        RELU if fixed else onnx.ModelProto(graph=RELU.graph)
     ),
-    "not-close": lambda cured: np.testing.assert_allclose(np.ones(2), (np.ones if cured else np.zeros)(2)),
-    "value-still-used": lambda cured: remove(cured),
-    "missing-schema-warning": lambda cured: (
+    "not-close": lambda fixed: np.testing.assert_allclose(np.ones(2), (np.ones if fixed else np.zeros)(2)),
+    "value-still-used": lambda fixed: remove(fixed),
+    "missing-schema-warning": lambda fixed: (
         [onnx.defs.register_schema(onnx.defs.OpSchema("Same", f"mine{n}", 1)) for n in range(2)]
-        if cured
+        if fixed
         else [onnx.defs.register_schema(onnx.defs.OpSchema("Same", "", 1)) for _ in range(2)]
     ),
-    "example-outside-the-range": lambda cured: export(
+    "example-outside-the-range": lambda fixed: export(
         Calls(torch.relu),
-        torch.randn(4 if cured else 2, 4),
+        torch.randn(4 if fixed else 2, 4),
         dynamic_shapes=({0: torch.export.Dim("rows", min=4, max=8)},),
     ),
-    "axis-or-size-unknown": lambda cured: export(
+    "axis-or-size-unknown": lambda fixed: export(
         Calls(lambda x: x.unfold(1, 2, 1)),
         dynamo=False,
         opset_version=17,
         input_names=["x"],
-        **{} if cured else {"dynamic_axes": {"x": {1: "n"}}},
+        **{} if fixed else {"dynamic_axes": {"x": {1: "n"}}},
     ),
-    "sort-out-parameter": lambda cured: export(
-        Calls(lambda x: torch.sort(x, **{} if cured else {"stable": True})[0]), dynamo=False
+    "sort-out-parameter": lambda fixed: export(
+        Calls(lambda x: torch.sort(x, **{} if fixed else {"stable": True})[0]), dynamo=False
     ),
-    "half-and-float": lambda cured: (torch.nn.Linear(4, 4).half() if cured else torch.nn.Linear(4, 4))(
+    "half-and-float": lambda fixed: (torch.nn.Linear(4, 4).half() if fixed else torch.nn.Linear(4, 4))(
         torch.randn(1, 4).half()
     ),
-    "type-of-a-feed": lambda cured: run(TABLE, x=np.array([1], np.int64 if cured else np.int32)),
-    "texts-for-numbers": lambda cured: run(RELU, x=X if cured else X.astype(str).astype(object)),
-    "not-an-array": lambda cured: run(RELU, x=X if cured else torch.ones(2, 3)),
-    "numpy-of-a-gradient": lambda cured: (GRADIENT.detach() if cured else GRADIENT).numpy(),
-    "input-is-missing": lambda cured: run(RELU, **{"x" if cured else "input": X}),
-    "input-name-unknown": lambda cured: run(RELU, x=X, **({} if cured else {"mask": X})),
-    "output-name-unknown": lambda cured: session(RELU).run(["y" if cured else "logits"], {"x": X}),
-    "file-is-not-there": lambda cured: onnxruntime.InferenceSession(
-        saved(RELU) if cured else "models/model.onnx"
+    "type-of-a-feed": lambda fixed: run(TABLE, x=np.array([1], np.int64 if fixed else np.int32)),
+    "texts-for-numbers": lambda fixed: run(RELU, x=X if fixed else X.astype(str).astype(object)),
+    "not-an-array": lambda fixed: run(RELU, x=X if fixed else torch.ones(2, 3)),
+    "numpy-of-a-gradient": lambda fixed: (GRADIENT.detach() if fixed else GRADIENT).numpy(),
+    "input-is-missing": lambda fixed: run(RELU, **{"x" if fixed else "input": X}),
+    "input-name-unknown": lambda fixed: run(RELU, x=X, **({} if fixed else {"mask": X})),
+    "output-name-unknown": lambda fixed: session(RELU).run(["y" if fixed else "logits"], {"x": X}),
+    "file-is-not-there": lambda fixed: onnxruntime.InferenceSession(
+        saved(RELU) if fixed else "models/model.onnx"
     ),
-    "nodes-not-sorted": lambda cured: checker.check_model(
-        model(*[node("Abs", "x", "h"), node("Relu", "h")][:: 1 if cured else -1], y=(F, ["a", "b"]))
+    "nodes-not-sorted": lambda fixed: checker.check_model(
+        model(*[node("Abs", "x", "h"), node("Relu", "h")][:: 1 if fixed else -1], y=(F, ["a", "b"]))
     ),
-    "index-beyond-the-table": lambda cured: run(TABLE, x=np.array([4 if cured else 5])),
-    "channels-of-a-convolution": lambda cured: run(
+    "index-beyond-the-table": lambda fixed: run(TABLE, x=np.array([4 if fixed else 5])),
+    "channels-of-a-convolution": lambda fixed: run(
         model(node("Conv", "x w"), x=(F, ["n", "c", "h", "w"]), w=np.ones((2, 3, 3, 3), np.float32)),
-        x=np.ones((1, 3, 8, 8) if cured else (1, 8, 8, 3), np.float32),
+        x=np.ones((1, 3, 8, 8) if fixed else (1, 8, 8, 3), np.float32),
     ),
-    "broadcast-size": lambda cured: run(
+    "broadcast-size": lambda fixed: run(
         model(node("Add", "x z"), more=[inp("z", F, ["c", "d"])]),
         x=X,
-        z=np.ones((1, 3 if cured else 9), np.float32),
+        z=np.ones((1, 3 if fixed else 9), np.float32),
     ),
-    "sizes-in-pytorch": lambda cured: torch.ones(2, 3) + torch.ones(3 if cured else 9),
+    "sizes-in-pytorch": lambda fixed: torch.ones(2, 3) + torch.ones(3 if fixed else 9),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CASES)
-def test_a_cure_ends_its_message(kind, tmp_path, monkeypatch, capfd):
+def test_a_fix_ends_its_message(kind, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     check(kind, CASES[kind], capfd)

@@ -16,7 +16,7 @@ Program = Callable[[bool], object]
 """It is told whether to follow the advice."""
 
 
-def heard(program: Program, capfd: pytest.CaptureFixture[str], *, cured: bool) -> list[str]:
+def heard(program: Program, capfd: pytest.CaptureFixture[str], *, fixed: bool) -> list[str]:
     """Run a program; return its traceback, or its warnings and each line that it printed or logged."""
     printed = io.StringIO()
     handler = logging.StreamHandler(printed)
@@ -25,7 +25,7 @@ def heard(program: Program, capfd: pytest.CaptureFixture[str], *, cured: bool) -
     with warnings.catch_warnings(record=True) as caught, redirect_stdout(printed), redirect_stderr(printed):
         warnings.simplefilter("always")
         try:
-            program(cured)
+            program(fixed)
         except Exception as error:
             return ["".join(traceback.format_exception(error))]
         finally:
@@ -36,11 +36,11 @@ def heard(program: Program, capfd: pytest.CaptureFixture[str], *, cured: bool) -
 
 def check(kind: str, program: Program, capfd: pytest.CaptureFixture[str]) -> None:
     """Assert that a program says what is of a kind, and does not where it follows the advice."""
-    said = heard(program, capfd, cured=False)
+    said = heard(program, capfd, fixed=False)
     kinds = [answer.name for text in said for answer in explain(text)[:1]]
     assert kind in kinds, (kinds, said[0][-2000:] if said else "nothing was said")
     for text in said:
         require_same(text)
-    after = heard(program, capfd, cured=True)
+    after = heard(program, capfd, fixed=True)
     assert not any(text.startswith("Traceback") for text in after), after[0][-2000:]
     assert kind not in [answer.name for text in after for answer in explain(text)[:1]], after

@@ -13,8 +13,8 @@ from torch._subclasses import FakeTensorMode
 from torch.export import Dim
 
 from onnxlab.diagnosis.messages import answers
-from tests.diagnosis.fixes import check
-from tests.diagnosis.test_cures import CASES
+from tests.diagnosis.message_fix import check
+from tests.diagnosis.test_fixes import CASES
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("remembered_translations")]  # some hundred exports
 
@@ -155,98 +155,98 @@ class Python(torch.autograd.Function):
 KEPT = []
 GRADIENT = torch.ones(4, requires_grad=True)
 CAPTURE = {
-    "while-loop-metadata": lambda cured: loop(
-        (lambda n, y: (n + 1, y * 2)) if cured else lambda n, y: (n + 1, y[:1] * 2)
+    "while-loop-metadata": lambda fixed: loop(
+        (lambda n, y: (n + 1, y * 2)) if fixed else lambda n, y: (n + 1, y[:1] * 2)
     ),
-    "branches-disagree": lambda cured: branches(
-        (lambda x: (x + 2,)) if cured else lambda x: ((x + 2).int(),)
+    "branches-disagree": lambda fixed: branches(
+        (lambda x: (x + 2,)) if fixed else lambda x: ((x + 2).int(),)
     ),
-    "ranges-conflict": lambda cured: capture(
-        lambda x: x if x.shape[0] < 6 else x + 1, free={0: Dim("n", max=5 if cured else 9)}
+    "ranges-conflict": lambda fixed: capture(
+        lambda x: x if x.shape[0] < 6 else x + 1, free={0: Dim("n", max=5 if fixed else 9)}
     ),
-    "example-of-one": lambda cured: capture(torch.relu, X if cured else X[:1], free={0: DYNAMIC}),
-    "dim-became-static": lambda cured: capture(lambda x: x @ W, free={0 if cured else 1: DYNAMIC}),
-    "axes-tied": lambda cured: capture(
-        torch.add, X, W[:2], dynamic_shapes=(({0: Dim("a")}, {0: Dim("a" if cured else "b")}),)
+    "example-of-one": lambda fixed: capture(torch.relu, X if fixed else X[:1], free={0: DYNAMIC}),
+    "dim-became-static": lambda fixed: capture(lambda x: x @ W, free={0 if fixed else 1: DYNAMIC}),
+    "axes-tied": lambda fixed: capture(
+        torch.add, X, W[:2], dynamic_shapes=(({0: Dim("a")}, {0: Dim("a" if fixed else "b")}),)
     ),
-    "dynamic-shapes-structure": lambda cured: capture(
-        torch.relu, dynamic_shapes=(({0: AUTO},) if cured else ({0: AUTO}, {0: AUTO}),)
+    "dynamic-shapes-structure": lambda fixed: capture(
+        torch.relu, dynamic_shapes=(({0: AUTO},) if fixed else ({0: AUTO}, {0: AUTO}),)
     ),
-    "dynamic-shapes-of-a-number": lambda cured: capture(
-        torch.mul, X, 3, dynamic_shapes=(({0: AUTO}, None if cured else {0: AUTO}),)
+    "dynamic-shapes-of-a-number": lambda fixed: capture(
+        torch.mul, X, 3, dynamic_shapes=(({0: AUTO}, None if fixed else {0: AUTO}),)
     ),
-    "dim-arithmetic": lambda cured: capture(torch.relu, free={0: AUTO}) if cured else Dim("a") + Dim("b"),
-    "guard-failed": lambda cured: (
-        capture(torch.relu, free={0: AUTO}) if cured else capture(torch.relu)
+    "dim-arithmetic": lambda fixed: capture(torch.relu, free={0: AUTO}) if fixed else Dim("a") + Dim("b"),
+    "guard-failed": lambda fixed: (
+        capture(torch.relu, free={0: AUTO}) if fixed else capture(torch.relu)
     ).module()(W),
-    "runtime-assertion": lambda cured: capture(lambda n: torch.zeros(n.item()), torch.tensor(3)).module()(
-        torch.tensor(2 if cured else -1)
+    "runtime-assertion": lambda fixed: capture(lambda n: torch.zeros(n.item()), torch.tensor(3)).module()(
+        torch.tensor(2 if fixed else -1)
     ),
-    "attribute-of-tensors": lambda cured: torch.export.export(Stores(cured), (X,)),
-    "leaf-deepcopy": lambda cured: copy.deepcopy(
+    "attribute-of-tensors": lambda fixed: torch.export.export(Stores(fixed), (X,)),
+    "leaf-deepcopy": lambda fixed: copy.deepcopy(
         Calls(
             torch.relu,
             kept=(torch.ones(2, requires_grad=True) * 2).detach()
-            if cured
+            if fixed
             else torch.ones(2, requires_grad=True) * 2,
         )
     ),
-    "tensor-of-a-capture-was-kept": lambda cured: (
+    "tensor-of-a-capture-was-kept": lambda fixed: (
         [capture(lambda x: x * 2 + x) for _ in range(2)]
-        if cured
+        if fixed
         else (
             KEPT.clear(),
             [capture(lambda x: (KEPT or KEPT.append(x * 2) or KEPT)[0] + x) for _ in range(2)],
         )
     ),
-    "error-while-running-a-call": lambda cured: capture(
-        (lambda x: torch.cat([x, x])) if cured else lambda x: torch.cat([x, x[0]]), strict=True
+    "error-while-running-a-call": lambda fixed: capture(
+        (lambda x: torch.cat([x, x])) if fixed else lambda x: torch.cat([x, x[0]]), strict=True
     ),
-    "input-structure": lambda cured: (
-        capture(torch.relu).module()(X) if cured else capture(torch.relu).module()(X, X)
+    "input-structure": lambda fixed: (
+        capture(torch.relu).module()(X) if fixed else capture(torch.relu).module()(X, X)
     ),
-    "two-devices": lambda cured: capture(
+    "two-devices": lambda fixed: capture(
         (lambda x: x + torch.ones(4, device=x.device))
-        if cured
+        if fixed
         else lambda x: x + torch.ones(4, device="meta")
     ),
-    "takes-an-object": lambda cured: capture(lambda pair: pair.first, (Registered if cured else Pair)(X, X)),
-    "no-fake": lambda cured: operator("shaped", True) if cured else operator("unshaped", False),
-    "python-not-followed": lambda cured: capture(lambda x: x * len(list(Path().iterdir())), strict=not cured),
-    "data-dependent-operator": lambda cured: fake(
-        (lambda: torch.topk(torch.ones(3), 2)[1]) if cured else lambda: torch.nonzero(torch.ones(3))
+    "takes-an-object": lambda fixed: capture(lambda pair: pair.first, (Registered if fixed else Pair)(X, X)),
+    "no-fake": lambda fixed: operator("shaped", True) if fixed else operator("unshaped", False),
+    "python-not-followed": lambda fixed: capture(lambda x: x * len(list(Path().iterdir())), strict=not fixed),
+    "data-dependent-operator": lambda fixed: fake(
+        (lambda: torch.topk(torch.ones(3), 2)[1]) if fixed else lambda: torch.nonzero(torch.ones(3))
     ),
-    "number-for-a-float": lambda cured: (
+    "number-for-a-float": lambda fixed: (
         capture(lambda x, f: torch.nn.functional.interpolate(x[None], size=f.shape[0]), X, torch.ones(8))
-        if cured
+        if fixed
         else capture(
             lambda x, f: torch.nn.functional.interpolate(x[None], scale_factor=f.item()), X, torch.tensor(2.0)
         )
     ),
-    "promise-broken": lambda cured: torch._check(len(X) > (0 if cured else 99)),
-    "inference-tensor": lambda cured: torch.nn.Linear(4, 4)(
-        (torch.no_grad if cured else torch.inference_mode)()(torch.ones)(2, 4)
+    "promise-broken": lambda fixed: torch._check(len(X) > (0 if fixed else 99)),
+    "inference-tensor": lambda fixed: torch.nn.Linear(4, 4)(
+        (torch.no_grad if fixed else torch.inference_mode)()(torch.ones)(2, 4)
     ),
-    "no-backend-kernel": lambda cured: torch.sort(X if cured else X.to_sparse()),
-    "unknown-custom-operator-in-torch": lambda cured: (
+    "no-backend-kernel": lambda fixed: torch.sort(X if fixed else X.to_sparse()),
+    "unknown-custom-operator-in-torch": lambda fixed: (
         (operator("there", True), torch.ops.onnxlabtest.there(X))
-        if cured
+        if fixed
         else torch.ops.onnxlabtest.absent(X)
     ),
-    "exported-program-called": lambda cured: (capture(torch.relu).module() if cured else capture(torch.relu))(
+    "exported-program-called": lambda fixed: (capture(torch.relu).module() if fixed else capture(torch.relu))(
         X
     ),
-    "linear-in-pytorch": lambda cured: torch.nn.Linear(4 if cured else 3, 2)(X),
-    "half-on-a-cpu": lambda cured: torch.cdist(X, X) if cured else torch.cdist(X.half(), X.half()),
-    "unregistered-parameter": lambda cured: (
-        torch.export.export(torch.nn.PReLU(4), (X,)) if cured else capture(lambda x: x * GRADIENT)
+    "linear-in-pytorch": lambda fixed: torch.nn.Linear(4 if fixed else 3, 2)(X),
+    "half-on-a-cpu": lambda fixed: torch.cdist(X, X) if fixed else torch.cdist(X.half(), X.half()),
+    "unregistered-parameter": lambda fixed: (
+        torch.export.export(torch.nn.PReLU(4), (X,)) if fixed else capture(lambda x: x * GRADIENT)
     ).module(),
-    "state-dict-does-not-fit": lambda cured: torch.nn.Linear(3 if cured else 4, 2).load_state_dict(
+    "state-dict-does-not-fit": lambda fixed: torch.nn.Linear(3 if fixed else 4, 2).load_state_dict(
         torch.nn.Linear(3, 2).state_dict()
     ),
-    "overflow-in-numpy": lambda cured: (
+    "overflow-in-numpy": lambda fixed: (
         np.full(2, 60000, np.float32) * np.float32(2)
-        if cured
+        if fixed
         else np.full(2, 60000, np.float16) * np.float16(2)
     ),
 }
@@ -322,75 +322,75 @@ LSTM = torch.nn.LSTM(4, 4)
 HEAD = torch.nn.Linear(4, 2, bias=False)
 NOISE = torch.nn.Dropout(0.5)
 TORCHSCRIPT = {
-    "dynamic-shapes-without-dynamo": lambda cured: (
+    "dynamic-shapes-without-dynamo": lambda fixed: (
         old(torch.relu, input_names=["x"], dynamic_axes={"x": {0: "n"}})
-        if cured
+        if fixed
         else old(torch.relu, dynamic_shapes=(({0: AUTO},),))
     ),
-    "dict-of-a-script": lambda cured: old((lambda x: Named()(x)["y"]) if cured else SCRIPT(Named())),
-    "gqa-in-torchscript": lambda cured: attended(2) if cured else attended(1, enable_gqa=True),
-    "adaptive-pool": lambda cured: pooled(1 if cured else 3),
-    "scatter-mean": lambda cured: scattered(reduce="sum" if cured else "mean"),
-    "narrow-range": lambda cured: fake_quantised(-128 if cured else -127),
-    "rule-without-this-argument": lambda cured: (write if cured else old)(torch.bitwise_not, X.int()),
-    "stft-complex": lambda cured: spectrum(return_complex=not cured),
-    "dict-output-of-a-trace": lambda cured: trace((lambda x: (x + 1,)) if cured else lambda x: {"y": x + 1}),
-    "borrowed-tensor": lambda cured: trace(HEAD if cured else lambda x: x @ HEAD.weight.T),
-    "trace-array": lambda cured: trace(
-        (lambda x: x + torch.sin(x)) if cured else lambda x: x + torch.from_numpy(np.sin(x.numpy()))
+    "dict-of-a-script": lambda fixed: old((lambda x: Named()(x)["y"]) if fixed else SCRIPT(Named())),
+    "gqa-in-torchscript": lambda fixed: attended(2) if fixed else attended(1, enable_gqa=True),
+    "adaptive-pool": lambda fixed: pooled(1 if fixed else 3),
+    "scatter-mean": lambda fixed: scattered(reduce="sum" if fixed else "mean"),
+    "narrow-range": lambda fixed: fake_quantised(-128 if fixed else -127),
+    "rule-without-this-argument": lambda fixed: (write if fixed else old)(torch.bitwise_not, X.int()),
+    "stft-complex": lambda fixed: spectrum(return_complex=not fixed),
+    "dict-output-of-a-trace": lambda fixed: trace((lambda x: (x + 1,)) if fixed else lambda x: {"y": x + 1}),
+    "borrowed-tensor": lambda fixed: trace(HEAD if fixed else lambda x: x @ HEAD.weight.T),
+    "trace-array": lambda fixed: trace(
+        (lambda x: x + torch.sin(x)) if fixed else lambda x: x + torch.from_numpy(np.sin(x.numpy()))
     ),
-    "trace-list": lambda cured: trace(
-        (lambda x: x * x[0].sum()) if cured else lambda x: x * sum(x[0].tolist())
+    "trace-list": lambda fixed: trace(
+        (lambda x: x * x[0].sum()) if fixed else lambda x: x * sum(x[0].tolist())
     ),
-    "trace-loop": lambda cured: trace((lambda x: x.sum(0)) if cured else lambda x: sum(row for row in x)),
-    "trace-length": lambda cured: trace((lambda x: x * x.shape[0]) if cured else lambda x: x * len(x)),
-    "trace-lengths": lambda cured: (
+    "trace-loop": lambda fixed: trace((lambda x: x.sum(0)) if fixed else lambda x: sum(row for row in x)),
+    "trace-length": lambda fixed: trace((lambda x: x * x.shape[0]) if fixed else lambda x: x * len(x)),
+    "trace-lengths": lambda fixed: (
         trace(packed, W[None, :2].expand(2, 2, 4), torch.tensor([2, 1]))
-        if cured
+        if fixed
         else trace(packed, W[None, :2].expand(2, 2, 4))
     ),
-    "trace-assertion": lambda cured: trace(
-        (lambda x: x * x.sum()) if cured else lambda x: x * complex(x.sum()).real
+    "trace-assertion": lambda fixed: trace(
+        (lambda x: x * x.sum()) if fixed else lambda x: x * complex(x.sum()).real
     ),
-    "constant-folding-of-the-exporter": lambda cured: (write if cured else old)(Slices()),
-    "trace-differs": lambda cured: trace(NOISE.train(mode=not cured)),
-    "upsample-before-opset-11": lambda cured: old(
-        torch.nn.Upsample(scale_factor=2), X[None, None], opset_version=11 if cured else 10
+    "constant-folding-of-the-exporter": lambda fixed: (write if fixed else old)(Slices()),
+    "trace-differs": lambda fixed: trace(NOISE.train(mode=not fixed)),
+    "upsample-before-opset-11": lambda fixed: old(
+        torch.nn.Upsample(scale_factor=2), X[None, None], opset_version=11 if fixed else 10
     ),
-    "lstm-batch-warning": lambda cured: (write if cured else old)(LSTM, X[None]),
-    "opset-beyond-torchscript": lambda cured: old(torch.relu, opset_version=20 if cured else 22),
-    "opset-of-another-torch": lambda cured: old(torch.relu) if cured else old(torch.relu, opset_version=99),
-    "module-made-in-forward": lambda cured: ((late := Late())(X), old(late)) if cured else old(Late()),
-    "left-to-aten": lambda cured: load(
+    "lstm-batch-warning": lambda fixed: (write if fixed else old)(LSTM, X[None]),
+    "opset-beyond-torchscript": lambda fixed: old(torch.relu, opset_version=20 if fixed else 22),
+    "opset-of-another-torch": lambda fixed: old(torch.relu) if fixed else old(torch.relu, opset_version=99),
+    "module-made-in-forward": lambda fixed: ((late := Late())(X), old(late)) if fixed else old(Late()),
+    "left-to-aten": lambda fixed: load(
         write(torch.logaddexp, X, X)
-        if cured
+        if fixed
         else old(torch.logaddexp, X, X, operator_export_type=FALLTHROUGH)
     ),
-    "shape-of-a-custom-operator": lambda cured: custom(cured),
-    "legacy-exporter": lambda cured: (write if cured else old)(torch.relu),
-    "training-mode": lambda cured: write(Calls(torch.relu).eval() if cured else Calls(torch.relu)),
-    "import-in-a-script": lambda cured: (capture if cured else SCRIPT)(imports),
-    "script-compiles-a-part": lambda cured: (trace if cured else SCRIPT)(rest),
-    "unconvertible-list": lambda cured: (
-        old(torch.relu) if cured else torch.onnx.utils.unconvertible_ops(Calls(torch.logaddexp), (X, X))
+    "shape-of-a-custom-operator": lambda fixed: custom(fixed),
+    "legacy-exporter": lambda fixed: (write if fixed else old)(torch.relu),
+    "training-mode": lambda fixed: write(Calls(torch.relu).eval() if fixed else Calls(torch.relu)),
+    "import-in-a-script": lambda fixed: (capture if fixed else SCRIPT)(imports),
+    "script-compiles-a-part": lambda fixed: (trace if fixed else SCRIPT)(rest),
+    "unconvertible-list": lambda fixed: (
+        old(torch.relu) if fixed else torch.onnx.utils.unconvertible_ops(Calls(torch.logaddexp), (X, X))
     ),
-    "index-with-many-nodes": lambda cured: old(
+    "index-with-many-nodes": lambda fixed: old(
         (lambda x: x.index_select(1, torch.tensor([1, 2])))
-        if cured
+        if fixed
         else lambda x: x[torch.tensor([0, 1]), torch.tensor([1, 2])]
     ),
-    "repeated-indices": lambda cured: (write if cured else old)(
+    "repeated-indices": lambda fixed: (write if fixed else old)(
         lambda x: x.index_add(0, torch.tensor([0, 1]), x)
     ),
-    "export-to-a-buffer": lambda cured: write(torch.relu) if cured else write(torch.relu, to=io.BytesIO()),
-    "export-arguments": lambda cured: old(torch.relu) if cured else old(torch.relu, example_outputs=X),
-    "unused-argument-of-export": lambda cured: (
+    "export-to-a-buffer": lambda fixed: write(torch.relu) if fixed else write(torch.relu, to=io.BytesIO()),
+    "export-arguments": lambda fixed: old(torch.relu) if fixed else old(torch.relu, example_outputs=X),
+    "unused-argument-of-export": lambda fixed: (
         dynamic_axes({"image": {0: "n"}}, input_names=["image"])
-        if cured
+        if fixed
         else dynamic_axes({"image": {0: "n"}})
     ),
-    "no-names-for-dynamic-axes": lambda cured: dynamic_axes(
-        {"x": {0: "n"} if cured else [0]}, input_names=["x"]
+    "no-names-for-dynamic-axes": lambda fixed: dynamic_axes(
+        {"x": {0: "n"} if fixed else [0]}, input_names=["x"]
     ),
 }
 
@@ -418,31 +418,31 @@ def halves(**options):
 
 COMPLEX = torch.ones(2, 2)
 TRANSLATION = {
-    "optimiser-of-the-exporter": lambda cured: halves(optimize=not cured),
-    "complex-numbers": lambda cured: old(turned_by_hand if cured else turned, COMPLEX),
-    "no-translation": lambda cured: write(
-        (lambda x: torch.eye(4) + x + x @ x / 2) if cured else lambda x: torch.linalg.matrix_exp(x), W
+    "optimiser-of-the-exporter": lambda fixed: halves(optimize=not fixed),
+    "complex-numbers": lambda fixed: old(turned_by_hand if fixed else turned, COMPLEX),
+    "no-translation": lambda fixed: write(
+        (lambda x: torch.eye(4) + x + x @ x / 2) if fixed else lambda x: torch.linalg.matrix_exp(x), W
     ),
-    "more-names-than-outputs": lambda cured: old(torch.relu, output_names=["y"] if cured else ["y", "z"]),
-    "input-names-count": lambda cured: old(torch.relu, input_names=["x"] if cured else ["x", "mask"]),
-    "quantised-module": lambda cured: (
+    "more-names-than-outputs": lambda fixed: old(torch.relu, output_names=["y"] if fixed else ["y", "z"]),
+    "input-names-count": lambda fixed: old(torch.relu, input_names=["x"] if fixed else ["x", "mask"]),
+    "quantised-module": lambda fixed: (
         torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 2)), (X,))
-        if cured
+        if fixed
         else torch.export.export(quantised(torch.nn.Sequential(torch.nn.Linear(4, 2))), (X,))
     ),
-    "weight-not-applied": lambda cured: write(torch.relu).apply_weights(
-        {} if cured else {"count": torch.ones(1)}
+    "weight-not-applied": lambda fixed: write(torch.relu).apply_weights(
+        {} if fixed else {"count": torch.ones(1)}
     ),
-    "onnx-program-too-old": lambda cured: (
-        write(torch.relu) if cured else torch.onnx.dynamo_export(Calls(torch.relu), X)
+    "onnx-program-too-old": lambda fixed: (
+        write(torch.relu) if fixed else torch.onnx.dynamo_export(Calls(torch.relu), X)
     ),
-    "dynamic-axes-with-dynamo": lambda cured: (
+    "dynamic-axes-with-dynamo": lambda fixed: (
         write(torch.nn.ReLU(), input_names=["x"], dynamic_shapes=({0: "n"},))
-        if cured
+        if fixed
         else write(torch.nn.ReLU(), input_names=["x"], dynamic_axes={"x": {0: "n"}})
     ),
-    "name-shared-by-axes": lambda cured: write(
-        torch.add, X, W[:2], dynamic_shapes=(({0: "a"}, {0: AUTO if cured else "b"}),)
+    "name-shared-by-axes": lambda fixed: write(
+        torch.add, X, W[:2], dynamic_shapes=(({0: "a"}, {0: AUTO if fixed else "b"}),)
     ),
 }
 
@@ -451,7 +451,7 @@ TABLE = CAPTURE | TORCHSCRIPT | TRANSLATION
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", TABLE)
-def test_a_cure_ends_its_message(kind, tmp_path, monkeypatch, capfd):
+def test_a_fix_ends_its_message(kind, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     check(kind, TABLE[kind], capfd)
 
@@ -474,7 +474,7 @@ NOT_RUN = {
     # Dropout exported in training with verify=True; a BatchNorm and a buffer changed in place, traced and
     # scripted; a MatMul with fc.weight, which nobody makes.
 }
-"""Kinds whose cure no test runs, by the reason."""
+"""Kinds whose fix no test runs, by the reason."""
 
 ELSEWHERE = {"provider", "web", "mobile", "tools", "install"}
 """Stages of other machines and packages."""
