@@ -217,6 +217,10 @@ def test_a_highlight_set_later_reaches_the_page():
     assert view._marks == [{"0/body/1/then_branch/0": {"stroke": "green"}}]
     view.highlight = None
     assert view._marks == [{}]
+    view.highlight = operators = []
+    operators.append("Mul")
+    view.highlight = operators  # the same list, changed in place
+    assert list(view._marks[0]) == ["0/body/1/then_branch/0"]
 
 
 def test_a_click_reaches_python():

@@ -442,8 +442,8 @@ def test_a_python_that_does_not_start_is_a_reason(monkeypatch: pytest.MonkeyPatc
 def test_modules_can_be_imported_without_a_unix(module: str) -> None:
     """As on Windows: no resource, no fcntl, no C library to load."""
     code = (
-        "import sys, ctypes; sys.platform = 'win32'; sys.modules['resource'] = sys.modules['fcntl'] = None;"
-        "ctypes.CDLL = None;"
+        "import sys, ctypes, shutil, tempfile;"  # what the standard library imports there is not here
+        "sys.platform = 'win32'; sys.modules['resource'] = sys.modules['fcntl'] = ctypes.CDLL = None;"
         f"import onnxlab_class.sandbox.{module};"
         "from onnxlab_class.sandbox import entry; print(entry.available())"
     )

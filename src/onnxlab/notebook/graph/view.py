@@ -37,6 +37,14 @@ _LOWEST, _HIGHEST = 160, 480  # pixels
 _LARGEST_SENT = 1 << 20  # bytes, before compression; a larger model is sent when the page asks for it
 
 
+class _Assigned(traitlets.Any):  # type: ignore[misc]  # traitlets' classes are untyped
+    """Notifies at every assignment: what is assigned may be the list that was there, changed in place."""
+
+    def set(self, obj: traitlets.HasTraits, value: object) -> None:
+        obj._trait_values[self.name] = object()  # equal to nothing
+        super().set(obj, value)
+
+
 class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships no types
     """One graph, or two side by side, in a cell's output.
 
@@ -45,8 +53,8 @@ class GraphView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget ships n
         values: What is written into the nodes; may be set at any time.
     """
 
-    highlight = traitlets.Any()
-    values = traitlets.Any()
+    highlight: Any = _Assigned()
+    values: Any = _Assigned()
 
     _esm = hiding_script(netron_files.own_file("widget.js"))
     _pictures = traitlets.List().tag(sync=True)
