@@ -176,7 +176,7 @@ const structureFindings = function* (opened, given, runtimes) {
   if (shaped.length && shaped.every((value) => axesOf(value).every(Number.isInteger))) yield ['fixed_sizes', tr('Every input has a fixed size: {shown}.', { shown }), { ...sizes, why: tr('Another batch or size is refused.') }];
   else if (shaped.length && shaped.every((value) => axesOf(value)[0] === 1)) yield ['fixed_sizes', tr('The first axis of every input is fixed at 1: {shown}.', { shown }), { ...sizes, why: tr('A batch of two is refused.') }];
   for (const [mode, alike] of Map.groupBy(nodes.filter(differingMode), differingMode)) yield ['differing_modes', tr('Back ends differ in {mode}: {listing}.', { mode, listing: listing(alike.map(labelOf)) })];
-  if (model.functions.length) yield ['functions', tr('Functions with a body in the file: {listing}.', { listing: listing(model.functions.map(({ name }) => name)) })];
+  if (model.functions.length) yield ['functions', tr('Functions with a body in the file: {listing}.', { listing: listing([...new Set(model.functions.map(({ name }) => name))]) })];
   const wide = [...inputs, ...graph.output].filter((value) => /^(int64|float64)$/.test(kindOf(value)));
   if (wide.length) yield ['wide_types', tr('64 bits: {listing}.', { listing: listing(wide.map(declaredText)) })];
   const homes = new Map();

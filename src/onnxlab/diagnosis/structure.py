@@ -478,7 +478,7 @@ def _differing_mode(node: onnx.NodeProto) -> str:
 )
 def functions(file: ModelFile) -> Iterator[str]:
     """Functions with a body in the file."""
-    names = [function.name for function in file.model.functions]
+    names = list(dict.fromkeys(function.name for function in file.model.functions))  # overloads share a name
     if names:
         yield Message("Functions with a body in the file: {listing}.", listing=listing(names))
 
