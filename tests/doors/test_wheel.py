@@ -182,8 +182,8 @@ def test_a_solution_is_shown_after_a_pass_without_the_repository(installed):
 from onnxlab import check
 check("asinh-symbolic", lambda g, x: g.op("Asinh", x))
 """
-    installed.run("-m", "onnxlab.cli", "labs", "course")
-    labs = installed.folder / "course" / "labs"
+    installed.run("-m", "onnxlab.cli", "labs", "passed")
+    labs = installed.folder / "passed" / "labs"
     assert "a solution is shown" in installed.run("-m", "onnxlab.cli", "show", "lab16", cwd=labs, code=2)
     installed.run("-c", code)
     shown = installed.run("-m", "onnxlab.cli", "show", "lab04", cwd=labs)

@@ -34,7 +34,8 @@ _PYTHON = [Path(sys.base_prefix), Path(sys.prefix)]
 # A cell that leaves a daemon, which does not care for signals that ask it to end, and prints its id. From a
 # second later on the daemon does what comes last.
 DAEMON = """
-import os, signal, sys, time
+import os, signal, sys, time, warnings
+warnings.simplefilter("ignore")  # Python 3.12 warns of a fork beside threads, into the cell's output
 reader, writer = os.pipe()
 if not os.fork():
     os.setsid()
