@@ -26,6 +26,7 @@ _NOISE: tuple[tuple[type[Warning], str, str], ...] = (
     (DeprecationWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),
     (FutureWarning, r"`torch\.jit\.\w+` is deprecated", r"torch\.jit\."),  # the same since torch 2.14
     (FutureWarning, r"`isinstance\(treespec, LeafSpec\)` is deprecated", r"(copyreg|copy|torch\.)"),
+    (RuntimeWarning, r"Guards may run slower on Python 3\.13\.0", r"torch\._dynamo"),
 )
 _WIDTH = 160
 _SHOWN_BEFORE = 40  # characters before the required text, where a long line is shortened around it
@@ -35,9 +36,9 @@ _TORCHVISION_LOGGER = "torch.onnx._internal.exporter._registration"
 def quiet_exporters() -> None:
     """Hide the messages that the exporters give on every call, and nothing else.
 
-    Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and a
-    notice about a class that the torch.export exporter uses internally. A TracerWarning or a UserWarning
-    still shows.
+    Hidden: the notices that TorchScript is deprecated, the log lines about a missing torchvision, and
+    notices about a class that the torch.export exporter uses internally and about the speed of its guards on
+    Python 3.13.0. A TracerWarning or a UserWarning still shows.
     """
     for category, message, module in _NOISE:
         warnings.filterwarnings("ignore", message, category, module)
