@@ -215,6 +215,8 @@ class Site:
             stem = plain.rpartition(".")[0]
             if stem.removeprefix("docs/") in self.guides():
                 language = self.language
+            if stem.split(".")[0] == "docs/course":  # the first page lists the chapters, too
+                return f"[{label}]({posixpath.relpath('index.md', start)})"
             if path.endswith((".md", ".ipynb")) and self.is_page(stem):
                 if language != self.language:
                     address = posixpath.relpath(f"../{language}/{stem}.html", start)

@@ -365,6 +365,12 @@ def test_every_symptom_of_the_structure_has_a_case():
     assert {find for find, *_ in STRUCTURE} | {structure.external_data} == set(structure.STRUCTURE)
 
 
+def test_every_rule_of_the_structure_is_written_for_the_page_too():
+    """Whether they see the same, a browser tells: tests/browser/test_site.py."""
+    script = (NOTEBOOKS.parent / "site/page/open/findings.js").read_text("utf-8")
+    assert not [find.__name__ for find in structure.STRUCTURE if f"['{find.__name__}', " not in script]
+
+
 @pytest.mark.parametrize(
     ("location", "content", "says"),
     [
