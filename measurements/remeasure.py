@@ -184,7 +184,8 @@ def measure(python: Path, place: Path, variables: dict[str, str] | None = None) 
         report = Path(folder, "report.xml")
         command = [str(python), "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"]
         command += ["-c", str(ROOT / "pyproject.toml"), f"--rootdir={ROOT}"]  # wherever the notebook lies
-        command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600", f"--junit-xml={report}"]
+        command += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
+        command += ["--nbval-kernel-startup-timeout=600", f"--junit-xml={report}"]
         if place.suffix == ".ipynb" and place.is_relative_to(ROOT):
             command.append("--all")  # also with the optional packages
         done = subprocess.run(

@@ -37,6 +37,7 @@ _PATTERN = re.compile(GAP.pattern + r"|\{\{\w+\}\}")
 
 _FOLDER = Path(__file__).parent / "assets" / "languages"
 _NAME_GAP = re.compile(r"(?:^|[_.])(?:names?|near|listing|before|after|code)(?:[_.!:]|\d*$)")
+_PLURAL = re.compile(r"s\d*")  # the gap of an ending: "node{s}" does not make the name node_cond
 _LOOKED_UP = ("none", "nothing")  # words that stand in the place of a name where there is none
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FULL_WIDTH = {": ": "\uff1a", "; ": "\uff1b", ". ": "\u3002", ", ": "\u3001", " ": ""}
@@ -349,8 +350,8 @@ def letters(pattern: str) -> int:
 def regular(pattern: str) -> re.Pattern[str]:
     """Return the regular expression that a text made from a pattern matches; a group for each gap.
 
-    >>> regular("{n} node{s}").fullmatch("1 node").groups()
-    ('1', '')
+    >>> regular("{n} node{s}").fullmatch("1 node").groups(), regular("{n} node{s}").fullmatch("If node_cond")
+    (('1', ''), None)
     """
     parts = GAP.split(pattern)
     # "{n} nodes" is no sentence that happens to end with "nodes".
@@ -360,7 +361,7 @@ def regular(pattern: str) -> re.Pattern[str]:
     start = "" if certain else r"(?=.*[^a-z\s])"
     for i in range(0, len(parts), 2):
         parts[i] = re.escape(parts[i].replace("{{", "{").replace("}}", "}"))
-    parts[1::2] = [gap] * (len(parts) // 2)
+    parts[1::2] = [r"(s?)" if _PLURAL.fullmatch(name) else gap for name in parts[1::2]]
     return re.compile(start + "".join(parts), re.DOTALL)
 
 

@@ -113,11 +113,15 @@ def test_no_pattern_of_the_catalogue_takes_the_place_of_another():
     words = speech("zh")
     wrong = []
     for pattern, translation in words.patterns.items():
-        gaps = dict.fromkeys(GAP.findall(pattern), "7")
+        gaps = {gap: "s" if gap in ("s", "s2") else "7" for gap in GAP.findall(pattern)}
         text, expected = fill(pattern, gaps), fill(translation, gaps)
         if words(text) != expected and text not in words.texts:
             wrong.append((pattern, words(text)))
     assert wrong == []
+
+
+def test_the_name_of_a_node_is_no_number_of_nodes():
+    assert speech("zh")("Mul node_mul") == "Mul node_mul"
 
 
 def test_a_message_is_translated_by_its_template_whatever_fills_it():
