@@ -29,6 +29,7 @@ _CHANGED = {
     "operator": Message("operator {before} -> {after}"),
     "opset": Message("opset {name} {before} -> {after}"),
     "output": Message("output {name} {before} -> {after}"),
+    "output count": Message("output count {before} -> {after}"),
     "subgraph": Message("subgraph {name} {before} -> {after}"),
     "weight": Message("weight {name} {before} -> {after}"),
 }
@@ -49,7 +50,8 @@ class Change:
     """One difference.
 
     Attributes:
-        kind: "operator", "attribute", "input", "weight", "output", "subgraph", "opset" or "function".
+        kind: "operator", "attribute", "input", "weight", "output", "output count", "subgraph", "opset"
+            or "function".
         name: Which one: the attribute, the number of the input, the value, the domain.
         before: A description of it in the first model; None where it is absent.
         after: A description of it in the second model; None where it is absent.
@@ -353,7 +355,7 @@ def _node_changes(ours: GraphNode, theirs: GraphNode, matching: Matching) -> Ite
     for i, (our_name, their_name) in enumerate(zip_longest(ours.inputs, theirs.inputs, fillvalue="")):
         yield from _feeder_changes("input", str(i), our_name, their_name, matching)
     if [bool(name) for name in ours.outputs] != [bool(name) for name in theirs.outputs]:
-        yield Change("output", "count", str(len(ours.outputs)), str(len(theirs.outputs)))
+        yield Change("output count", "", str(len(ours.outputs)), str(len(theirs.outputs)))
 
 
 def _feeder_changes(
