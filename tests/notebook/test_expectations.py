@@ -208,7 +208,7 @@ def test_in_a_fresh_process_only_the_noise_is_hidden():
     assert "TracerWarning: Converting a tensor to a Python integer" in quiet
     assert "UserWarning: mine" in quiet
     assert "DeprecationWarning" not in quiet
-    assert len(quiet.splitlines()) <= 5
+    assert quiet.count("Warning: ") == 3  # and the lines of code, which Python 3.13 knows here, too
 
 
 def test_asking_twice_changes_nothing():
