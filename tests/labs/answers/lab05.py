@@ -58,10 +58,6 @@ def other_type(dtype):
     return (torch.tensor([-1]), torch.tensor([1])) if dtype.is_signed else None
 
 
-def only_x(dtype):
-    return torch.tensor([-1]) if dtype.is_signed else None
-
-
 # --- rshift-symbolic: the rule ---
 
 
@@ -153,11 +149,9 @@ CONTRACTS = {
             WrongAnswer("uint8 as well", (rule, also_uint8), "255 >> 1"),
             WrongAnswer("all bits and more", (rule, too_far), "k = 8; 0 to 7 count"),
             WrongAnswer("another type", (rule, other_type), "x has the type int64"),
-            WrongAnswer("no k", (rule, only_x), "a tuple or list was expected"),
             WrongAnswer("shapes that do not fit", (rule, pair([-1] * 3, [1] * 2)), "x has the shape [3], k [2]"),
             WrongAnswer("a list of pairs", (rule, list_of_pairs), "a list of pairs"),
             WrongAnswer("the exporter's own", right({_RESULT: f'g.op("Div", x, {_POWER})'}), "How does your rule round"),
-            WrongAnswer("BitShift of a signed type", (lambda g, x, k: g.op("BitShift", x, k, direction_s="RIGHT"), by_search), "int8: "),
             WrongAnswer("through float64", (through_floats, by_search), "exactly"),
             WrongAnswer("int64 comes out", right({"JitScalarType.from_value(x).onnx_type()": "onnx.TensorProto.INT64"}), "uint8: int64 came out where uint8 went in"),
             WrongAnswer("to the left", (to_the_left_by_product, by_search), "how far are the bits moved"),

@@ -185,27 +185,14 @@ COMPARISONS = {  # each overlooks a difference, or finds one where there is none
     "a tolerance of 0.0015": lambda a, b: apart(a, b, 1.5e-3),
     "a tolerance of 0.0009": lambda a, b: apart(a, b, 9e-4),
     "a thousand elements": lambda a, b: apart(a.flat[:1000], b.flat[:1000]),
-    "the rim is left out": lambda a, b: apart(a[1:-1], b[1:-1]),
     "a nan hides the others": lambda a, b: (
         abs(a - b).max() > 1e-3
         or np.any(np.isnan(a) != np.isnan(b))
         or not np.all(np.isfinite(a - b) | np.isnan(a - b))
     ),
-    "finite numbers only": lambda a, b: apart(
-        *(np.where(np.isinf(a) | np.isinf(b), 0, values) for values in (a, b))
-    ),
     "infinities agree": lambda a, b: apart(*(np.where(np.isinf(v), np.inf, v) for v in (a, b))),
     "infinities differ": lambda a, b: bool(np.any(~(abs(a - b) <= 1e-3) & ~(np.isnan(a) & np.isnan(b)))),
-    "one direction": lambda a, b: bool(np.any(a - b > 1e-3)),
 }
-
-
-def subtracting(model_a, model_b, x):
-    values_a, values_b = intermediates(model_a, x), intermediates(model_b, x)
-    for (name, a), b in zip(values_a.items(), values_b.values(), strict=True):
-        if np.nanmax(np.abs(a - b)) > 1e-3:
-            return name
-    return None
 
 
 def sorted_by_name(model, inputs, outputs):
@@ -259,7 +246,6 @@ CONTRACTS = {
     "cut-between": Contract(
         right=(cut(), (cut_with_linked_objects,), (cut_from_the_ends,)),
         wrong=(
-            WrongAnswer("the first opset only", cut({_OPSETS: f"{_OPSETS}[:1]"}), "the part says opset None"),
             WrongAnswer("sorted by name", (sorted_by_name,), "before its readers"),
             WrongAnswer("forty nodes at most", cut({"if needed & set": "if len(nodes) < 40 and needed & set", **_NOT_REFUSED}), "A row of sixty nodes"),
             WrongAnswer("values of bodies are values", cut({"in (*graph.input,": f"in (*{_OF_BODIES}, *graph.input,"}), "An input is a value of a body"),
@@ -267,10 +253,8 @@ CONTRACTS = {
             WrongAnswer("weights are kept", cut({" if tensor.name in read]": "]"}), "never read"),
             WrongAnswer("a fixed batch", retyped("shape.dim[0].dim_value = 1"), "Is a size in the shape"),
             WrongAnswer("inputs in another order", cut({"(inputs, outputs)]": "(sorted(inputs, key=list(values).index), outputs)]"}), "the model's inputs are not the ones asked for"),
-            WrongAnswer("only the first result of a node", cut({"& set(node.output)": "& {node.output[0]}"}), "not made from", Status.ERROR),
             WrongAnswer("everything is float", retyped("elem_type = onnx.TensorProto.FLOAT"), "has another type"),
-            WrongAnswer("no shapes", retyped("ClearField('shape')"), "has another type"),
-            WrongAnswer("an input that is not there is left out", cut({"{*inputs, *outputs}": "{*outputs}", "in names]": "in names if name in values]"}), "An input that does not"),
+            WrongAnswer("no shapes", retyped("ClearField('shape')"), "float without a shape"),
             WrongAnswer("an input that nothing reads is left out", cut({"(inputs, outputs)]": "([name for name in inputs if name in read], outputs)]"}), "that nothing reads"),
             WrongAnswer("ONNX's own domain only", cut({_OPSETS: "opset_imports=[entry for entry in model.opset_import if not entry.domain]"}), "the part says opset ai.onnx.ml None"),
             WrongAnswer("another IR version", cut({"ir_version=model.ir_version": "ir_version=9"}), "IR version"),
@@ -285,7 +269,6 @@ CONTRACTS = {
                 WrongAnswer(name, (comparing(differ),), "nan in" if "nan" in name else "differ")
                 for name, differ in COMPARISONS.items()
             ),
-            WrongAnswer("bool values are subtracted", (subtracting,), "numpy boolean subtract", Status.ERROR),
         ),
     ),
 }

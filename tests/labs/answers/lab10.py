@@ -94,7 +94,6 @@ CONTRACTS = {
             WrongAnswer("all but the first picture", int8({_PICTURES: "for picture in pictures[1:]]"}), "by a factor, to a power"),
             WrongAnswer("colours turned round", int8({_BATCH: f"{_BATCH}[:, ::-1]"}), "Pixels as they are"),
             WrongAnswer("without the rim", int8({_BATCH: f"{_BATCH}[..., 1:-1, 1:-1]"}), "the numbers that the network's input can have"),
-            WrongAnswer("from 0 to 1", int8({_BATCH: "picture.astype(np.float32).transpose(2, 0, 1)[None] / 255"}), "Does every picture of the day"),
             WrongAnswer("the other nodes", int8({"exclude}": "[n.name for n in network.graph.node if n.name not in exclude]}"}), "in float32"),
             WrongAnswer("unsigned weights", int8({'"per_channel": True,': f'"per_channel": True, {_UNSIGNED}', _IMPORT: f"    from onnxruntime.quantization import QuantType\n\n{_IMPORT}"}), "is not stored as int8"),
             WrongAnswer("quantised operators", int8({'"per_channel": True,': '"per_channel": True, "quant_format": QuantFormat.QOperator,', _IMPORT: f"    from onnxruntime.quantization import QuantFormat\n\n{_IMPORT}"}), "keeps every node"),
