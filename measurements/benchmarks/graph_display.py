@@ -28,7 +28,7 @@ from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from measurements.benchmarks import report
 from tests.support.chromium import ARGUMENTS, find_chromium
@@ -201,6 +201,7 @@ def main() -> None:
     parser.add_argument("--model-explorer", type=Path, metavar="PROGRAM", help="of another environment")
     options = parser.parse_args()
     lines = []
+    expect.set_options(timeout=PATIENCE)  # by itself it gives up after five seconds
     with (
         explorer(options.model_explorer) as further,
         tempfile.TemporaryDirectory() as folder,

@@ -35,6 +35,8 @@ from onnxlab.plain_text import plain
 from starter.website import page_server
 from tests.diagnosis.test_symptoms import STRUCTURE as CASES
 
+pytestmark = pytest.mark.timeout(900)  # the first test waits for the site; a new clone makes .venv-site, too
+
 ROOT = Path(__file__).parents[2]
 ADDRESS = "https://owner.github.io/onnx-lab/"
 LANGUAGES = ("en", "zh")

@@ -153,7 +153,7 @@ def _grid(text: str, inner: str) -> str:
 
 
 def _plain(markup: str) -> str:
-    return html.unescape(re.sub(r"</?code>", "`", markup))
+    return html.unescape(re.sub(r"</?code>", "`", markup).replace("<br>", "\n"))
 
 
 def _places(markup: str) -> Iterator[tuple[str, str]]:
