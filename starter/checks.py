@@ -36,6 +36,7 @@ def pytest_arguments(options: Sequence[str], *, fast: bool) -> list[str]:
         arguments += ["-m", "not slow and not browser"]
     else:
         arguments += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600"]
+        arguments += ["--nbval-kernel-startup-timeout=300"]  # a kernel that is late fails every cell
         # A lab is its solution without the answers, which is run: with --all every lab is run, too.
         labs = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("labs/*.ipynb"))]
         chinese = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("*/zh/*.ipynb"))]
