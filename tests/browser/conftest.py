@@ -74,6 +74,9 @@ def scratch(
     scratch_page.page.set_viewport_size(HIGH)
     yield Notebook(scratch_page.page)
     screenshot_of_failure(scratch_page.page, request, tmp_path)
+    for tab in scratch_page.page.context.pages:
+        if tab is not scratch_page.page:  # left in front, it would keep this page from filling the screen
+            tab.close()
     scratch_page.require_nothing_foreign(lab.url)
 
 
