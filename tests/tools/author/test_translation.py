@@ -149,7 +149,7 @@ def test_a_saved_table_says_what_a_chinese_run_makes_of_it(page):
 
 def cells_of_row(row: str) -> list[str]:
     cells = re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row, re.S)
-    return [html.unescape(re.sub("</?code>", "`", cell)) for cell in cells]
+    return [html.unescape(re.sub("</?code>", "`", cell).replace("<br>", "\n")) for cell in cells]
 
 
 MADE_OF_MESSAGES = ("c2000056", "c2000062")  # of the doctor and the clinic: a finished sentence has no values
