@@ -615,7 +615,7 @@ def test_colab_opens_a_copy_that_installs_the_course(server: Server):
 
 def test_nothing_of_this_machine_is_in_the_pages(server: Server):
     for path in server.out.rglob("*.html"):
-        assert str(ROOT) not in path.read_text("utf-8"), path
+        assert f"{ROOT}/" not in path.read_text("utf-8"), path
 
 
 def start_demo(reader: Page, server: Server, language: str, name: str) -> Locator:

@@ -240,7 +240,9 @@ def test_root_in_a_container_counts_deleted_files() -> None:
 
 
 def test_a_fork_bomb_ends(at_each_level: Callable[..., Reports]) -> None:
-    assert endings(at_each_level("fork_for_ever", limits={"wall": 1, "processes": 20}, long=True)) == {"TIME"}
+    ended = endings(at_each_level("fork_for_ever", limits={"wall": 1, "processes": 20}, long=True))
+    # An ordinary user's limit counts what else that user runs: where some of it ends, a bomb has more.
+    assert ended == {"TIME"} if ROOT else ended <= {"TIME", "CRASHED"}
 
 
 def test_many_busy_processes_come_after_all_others(at_each_level: Callable[..., Reports]) -> None:
