@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -142,7 +143,9 @@ def test_a_submission_that_searches_its_memory_does_not_find_the_judges(tmp_path
     with Ledger(tmp_path / "out", facts("")) as ledger:
         # In a sandbox it could not read its memory at all.
         grade(find(folder), ledger, level=None, limits=LIMITS, jobs=1, judges=mine, pool=pool)
-        assert "searched: [b'RATHER-LIKELY']" in next(ledger.rows()).submission_note
+        note = next(ledger.rows()).submission_note
+        # Only root's may open its memory at all.
+        assert "searched: [b'RATHER-LIKELY']" in note or (os.geteuid() and "PermissionError" in note), note
     assert points(tmp_path / "out") == {"curious": FULL}
 
 
