@@ -73,6 +73,9 @@ def test_the_same_marks(shared_folder: Path) -> None:
     assert points == {student.name: student.points for student in CLASS[:3]}
 
 
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="an ordinary user's other tests are in reach"
+)
 def test_even_unconfined_the_graders_memory_is_out_of_reach(shared_folder: Path) -> None:
     """Where the submission is the grader's own user and sees its processes."""
     points = graded(
